@@ -48,6 +48,7 @@ wanted() {
 train() {
   local name="$1" cards="$2" model="$3" batch="$4" strategy="$5" out="$logs/$1"
   shift 5
+  rm -f "$out.torch.log"  # a ratio is of one call
   "$sextant" run "$model" -c "$cluster" --strategy "$strategy" --global-batch "$batch" --backend cuda --data random \
     --steps "$steps" --profile 2 --gpus "$(seq -s, 0 $((cards - 1)))" --matmul-cache "$logs/matmul.cache" \
     --out "$out" --overwrite "$@" >"$out.log" 2>&1 && return 0
@@ -108,6 +109,7 @@ decoder xl-16x1024 "$xl" 16 1 "" ""
 decoder llama-1.2b-8x2048 "$(llama 16 2048 32 8 8192 32000 2048)" 8 1 "" ""
 decoder llama-3.2b-4x2048 "$(llama 28 3072 24 8 8192 128256 2048)" 4 1 "" ""
 decoder llama-3.2b-fp8 "$(llama 28 3072 24 8 8192 128256 2048)" 4 1 "precision=fp8" ""
+decoder medium-fp8 "$medium" 16 1 "precision=fp8" ""
 decoder llama-1x16384 "$(llama 8 2048 16 16 5632 32000 16384)" 1 1 "" ""
 decoder medium-8x4x1024 "$medium" 4 8 "" ""
 decoder llama-1.2b-full "$(llama 16 2048 32 8 8192 32000 2048)" 8 1 "recompute=full" "--recompute"

@@ -12,6 +12,7 @@ of pieces are not compared (`sextant checkpoint check` does it at the speed of t
 """
 
 import argparse
+import fcntl
 import json
 import os
 import pathlib
@@ -24,7 +25,7 @@ try:
     import torch.distributed.checkpoint as torch_checkpoint
     from torch.distributed.checkpoint.metadata import TensorStorageMetadata
 except ImportError as missing:
-    sys.exit(f"torch_checkpoint: {missing}: needs torch 2.2 or later")
+    sys.exit(f"torch_checkpoint: {missing}: needs PyTorch (2.11 is tested)")
 
 VERSION = 1
 MANIFEST, PLAN, SHARD = "manifest.json", "plan.json", "rank-00000.safetensors"
@@ -94,6 +95,16 @@ def read(path):
         raise Refusal(DAMAGED, f"{path}: {error.strerror}") from error
 
 
+def read_json(path, data):
+    """An object."""
+    try:
+        value = json.loads(data)
+    except ValueError as error:
+        raise Refusal(DAMAGED, f"{path}: is no JSON: {error}") from error
+    require(isinstance(value, dict), DAMAGED, f"{path}: is no JSON object")
+    return value
+
+
 def read_manifest(folder):
     path = folder / MANIFEST
     data = read(path)
@@ -101,7 +112,7 @@ def read_manifest(folder):
     require(data.startswith(head), DAMAGED, f"{path}: does not begin with its checksum")
     begin = len(head) + 16
     require(data[len(head):begin] == checksum_of_text(data[begin + len('",\n'):]).encode(), DAMAGED, f"{path}: is damaged: another checksum")
-    manifest = json.loads(data)
+    manifest = read_json(path, data)
     require(manifest["schema"] == "sextant.checkpoint" and manifest["version"] == VERSION, DAMAGED,
             f"{path}: {manifest['schema']} of version {manifest['version']}, not sextant.checkpoint of version {VERSION}")
     return manifest
@@ -116,20 +127,25 @@ class Shard:
         self.data = read(self.path)
         length = int.from_bytes(self.data[:8], "little")
         require(8 <= len(self.data) and length <= len(self.data) - 8, DAMAGED, f"{self.path}: is cut off in its header")
-        self.tensors, self.begin = json.loads(self.data[8:8 + length]), 8 + length
+        self.tensors, self.begin = read_json(self.path, self.data[8:8 + length]), 8 + length
 
     def bytes(self, key, dtype, shape):
         require(key in self.tensors, DAMAGED, f"{self.path}: has no tensor '{key}'")
         entry = self.tensors[key]
-        begin, end = entry["data_offsets"]
+        try:
+            begin, end = (int(offset) for offset in entry["data_offsets"])
+            found = entry["dtype"], entry["shape"]
+        except (KeyError, TypeError, ValueError) as error:
+            raise Refusal(DAMAGED, f"{self.path}: '{key}' is not described as a tensor") from error
         size = torch.Size(shape).numel() * dtype[0].itemsize
-        require(entry["dtype"] == dtype[1] and entry["shape"] == shape and end - begin == size, DAMAGED,
+        require(found == (dtype[1], shape) and end - begin == size, DAMAGED,
                 f"{self.path}: '{key}' is not as the manifest says")
         require(0 <= begin and self.begin + end <= len(self.data), DAMAGED, f"{self.path}: '{key}' is cut off")
         return self.data[self.begin + begin:self.begin + end]
 
 
 def whole_of(state, shards, checked):
+    require(state["dtype"] in DTYPES, DAMAGED, f"{MANIFEST}: '{key_of(state)}' is {state['dtype']}, which no state is")
     dtype = DTYPES[state["dtype"]]
     whole = torch.empty(state["shape"], dtype=dtype[0])
     filled = 0
@@ -155,10 +171,15 @@ def to_torch(folder, out, checked):
             opened[name] = Shard(folder, name)
         return opened[name]
 
-    states = {key_of(state): whole_of(state, shards, checked) for state in manifest["states"]}
+    states = {}
+    for state in manifest["states"]:
+        key = key_of(state)
+        require(state_of(key) == (state["name"], state["role"]) and key not in states and key not in (TRAINING_KEY, PLAN_KEY), BAD,
+                f"'{state['name']}' ({state['role']}): torch's folder would not tell it from another state")
+        states[key] = whole_of(state, shards, checked)
     states[TRAINING_KEY] = tensor_of(json.dumps(manifest["training"]).encode(), torch.uint8, [-1])
     states[PLAN_KEY] = tensor_of(plan, torch.uint8, [-1])
-    torch_checkpoint.save(states, storage_writer=torch_checkpoint.FileSystemWriter(out), no_dist=True)
+    torch_checkpoint.save(states, storage_writer=torch_checkpoint.FileSystemWriter(out))
     print(f"{len(manifest['states'])} states of step {manifest['training']['step']} in {out}")
 
 
@@ -174,7 +195,7 @@ def states_in(folder):
     for key in (TRAINING_KEY, PLAN_KEY):
         require(key in states, BAD, f"{folder}: has no '{key}': it does not come from a checkpoint of ours")
     try:
-        torch_checkpoint.load(states, storage_reader=torch_checkpoint.FileSystemReader(folder), no_dist=True)
+        torch_checkpoint.load(states, storage_reader=torch_checkpoint.FileSystemReader(folder))
     except Exception as error:
         raise Refusal(BAD, f"{folder}: cannot be loaded: {error}") from error
     return states
@@ -215,25 +236,64 @@ def shard_of(states):
     return [len(text).to_bytes(8, "little"), text, *data], entries
 
 
+class Locked:
+    """The folder of checkpoints as a run that writes there has it: nobody else writes meanwhile."""
+
+    def __init__(self, directory):
+        directory.mkdir(parents=True, exist_ok=True)
+        self.directory = directory
+
+    def __enter__(self):
+        self.folder = os.open(self.directory, os.O_RDONLY)
+        try:
+            fcntl.flock(self.folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            os.close(self.folder)
+            raise Refusal(BAD, f"{self.directory}: a run writes checkpoints there") from error
+
+    def __exit__(self, *_):
+        os.close(self.folder)
+
+
+def step_in(training, folder):
+    step = training.get("step")
+    require(isinstance(step, int) and step >= 0, BAD, f"{folder}: '{TRAINING_KEY}' has no step")
+    return step
+
+
 def from_torch(folder, directory):
     states = states_in(folder)
-    training = json.loads(bytes_of(states.pop(TRAINING_KEY)))
+    training = read_json(f"{folder}: {TRAINING_KEY}", bytes_of(states.pop(TRAINING_KEY)))
     plan = bytes_of(states.pop(PLAN_KEY))
-    parts, entries = shard_of(states)
-    out = directory / f"step-{training['step']:06}"
-    unfinished = out.with_name(out.name + ".unfinished")
+    out = directory / f"step-{step_in(training, folder):06}"
     require(not out.exists(), BAD, f"{out}: is there already")
+    with Locked(directory):
+        try:
+            entries = write_checkpoint(out, training, plan, states)
+        except OSError as error:
+            raise Refusal(BAD, f"{out}: cannot be written: {error.strerror}") from error
+    print(f"{len(entries)} states of step {training['step']} in {out}; next: sextant checkpoint check {out}")
+
+
+def write_checkpoint(out, training, plan, states):
+    """Under its name once it is whole."""
+    parts, entries = shard_of(states)
+    unfinished = out.with_name(out.name + ".unfinished")
     shutil.rmtree(unfinished, ignore_errors=True)
     unfinished.mkdir(parents=True)
-    written_file(unfinished / SHARD, parts)
-    written_file(unfinished / PLAN, [plan])
-    body = {"schema": "sextant.checkpoint", "version": VERSION, "training": training, "plan_checksum": checksum_of_text(plan), "states": entries}
-    rest = (json.dumps(body, indent=1, ensure_ascii=False)[1:] + "\n").encode()
-    written_file(unfinished / MANIFEST, [f'{{"checksum": "{checksum_of_text(rest)}",\n'.encode(), rest])
-    sync_folder(unfinished)
-    unfinished.rename(out)
-    sync_folder(directory)
-    print(f"{len(entries)} states of step {training['step']} in {out}; next: sextant checkpoint check {out}")
+    try:
+        written_file(unfinished / SHARD, parts)
+        written_file(unfinished / PLAN, [plan])
+        body = {"schema": "sextant.checkpoint", "version": VERSION, "training": training, "plan_checksum": checksum_of_text(plan), "states": entries}
+        rest = (json.dumps(body, indent=1, ensure_ascii=False)[1:] + "\n").encode()
+        written_file(unfinished / MANIFEST, [f'{{"checksum": "{checksum_of_text(rest)}",\n'.encode(), rest])
+        sync_folder(unfinished)
+        unfinished.rename(out)
+    except OSError:
+        shutil.rmtree(unfinished, ignore_errors=True)
+        raise
+    sync_folder(out.parent)
+    return entries
 
 
 def main():

@@ -68,7 +68,7 @@ CudaProgram::~CudaProgram() {
 bool CudaProgram::changes_state(RunId id) const {
   for (const ActorCall& call : resolver_.calls(id))
     for (const BufferRef& out : call.out) {
-      const Block& block = graph_.block_of(program_.instances[out.instance.index()]);
+      const Block& block = graph_.block_of(program_.instances[out.instance]);
       if (block.frames[static_cast<std::size_t>(out.info->frame)].initially_full) return true;
     }
   return false;

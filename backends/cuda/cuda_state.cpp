@@ -114,6 +114,9 @@ void CudaStateCopies::lay_out(const std::vector<Place>& places) {
 CudaStateCopies::CudaStateCopies(int device, const std::vector<Place>& places) : device_(device) {
   lay_out(places);
   SEXTANT_CUDA(cudaSetDevice(device_));
+  SEXTANT_CUDA(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking));
+  SEXTANT_CUDA(cudaEventCreateWithFlags(&copied_, cudaEventDisableTiming));
+  SEXTANT_CUDA(cudaEventRecord(copied_, stream_));
   const auto size = static_cast<std::size_t>(std::max<std::int64_t>(size_, 1));
   const cudaError_t status =
       cudaHostAlloc(reinterpret_cast<void**>(&host_), size, cudaHostAllocDefault);
@@ -122,9 +125,6 @@ CudaStateCopies::CudaStateCopies(int device, const std::vector<Place>& places) :
           to_text(Bytes(size_)), cudaGetErrorString(status));
   for (std::size_t i = 0; i < places.size(); ++i)
     states_.emplace_back(host_ + offsets_[i], static_cast<std::size_t>(places[i].size.value));
-  SEXTANT_CUDA(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking));
-  SEXTANT_CUDA(cudaEventCreateWithFlags(&copied_, cudaEventDisableTiming));
-  SEXTANT_CUDA(cudaEventRecord(copied_, stream_));
 }
 
 CudaStateCopies::~CudaStateCopies() {

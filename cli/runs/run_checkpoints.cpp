@@ -197,7 +197,9 @@ void RunCheckpoints::write(const CheckpointContents& contents, const StopWriting
               : write_checkpoint(storage_, arguments_.checkpoint, contents, keep, stop);
   const std::lock_guard lock(mutex_);
   const std::int64_t step = contents.facts.step;
-  saved_.push_back({step, written.path, written.bytes, wait_s_[step], wall_seconds() - begin_s});
+  const auto waited = wait_s_.extract(step);
+  saved_.push_back({step, written.path, written.bytes, waited.empty() ? 0.0 : waited.mapped(),
+                    wall_seconds() - begin_s});
 }
 
 void RunCheckpoints::say(const Console& console) const {

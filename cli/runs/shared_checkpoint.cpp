@@ -55,6 +55,11 @@ std::optional<Error> failure_of(const Act& act) {
   return std::nullopt;
 }
 
+// Paths may be no UTF-8.
+HostBytes message_of(const Json& said) {
+  return host_bytes(said.dump(-1, ' ', false, Json::error_handler_t::replace));
+}
+
 // Whoever wrote it says so, and here it is not: each looks at a folder of its own.
 void require_same_folder(const std::string& folder, const WrittenShards& shards,
                          const std::string& writer) {
@@ -93,15 +98,17 @@ HostMessage SharedCheckpoint::receive(HostTag tag, const StopWriting& stop) {
 
 void SharedCheckpoint::tell_all(const std::optional<Error>& failure) {
   for (std::size_t p = 1; p < group_.size(); ++p)
-    group_.send(Rank(p), kToOthers, host_bytes(json_of(failure).dump()));
+    group_.send(Rank(p), kToOthers, message_of(json_of(failure)));
 }
 
-// All know it before one of them ends because of it; whoever is gone meanwhile changes nothing.
+// All know it before one of them ends because of it: they say so and wait until the first has heard
+// it of all. Whoever is gone meanwhile changes nothing.
 void SharedCheckpoint::fail_together(const Error& failure, const StopWriting& stop) {
   note_failure_(failure);
   static_cast<void>(failure_of([&] {
     tell_all(failure);
     for (std::size_t p = 1; p < group_.size(); ++p) receive(kToFirst, stop);
+    tell_all(failure);
   }));
   throw Error(failure);
 }
@@ -111,7 +118,10 @@ void SharedCheckpoint::hear(const StopWriting& stop) {
   const std::optional<Error> failure = error_in(said);
   if (!failure) return;
   note_failure_(*failure);
-  group_.send(Rank(0), kToFirst, {});
+  static_cast<void>(failure_of([&] {
+    group_.send(Rank(0), kToFirst, {});
+    receive(kToOthers, stop);
+  }));
   throw Error(*failure);
 }
 
@@ -145,7 +155,8 @@ WrittenCheckpoint SharedCheckpoint::write_first(const std::string& directory,
   tell_all(std::nullopt);
   std::vector<WrittenShards> shards(group_.size());
   failure = failure_of([&] { shards[0] = write_shards(storage_, folder, contents, stop); });
-  collect(folder, shards, failure, stop);
+  if (const auto gone = failure_of([&] { collect(folder, shards, failure, stop); }))
+    throw Error(failure ? *failure : *gone);
   WrittenCheckpoint written;
   if (!failure)
     failure = failure_of(
@@ -172,7 +183,7 @@ WrittenCheckpoint SharedCheckpoint::write_beside(const std::string& directory,
     for (const auto& [file, size] : shards.files) bytes += size;
     own = json_of(shards);
   });
-  group_.send(Rank(0), kToFirst, host_bytes((failure ? json_of(failure) : own).dump()));
+  group_.send(Rank(0), kToFirst, message_of(failure ? json_of(failure) : own));
   hear(stop);
   return {path, bytes};
 }

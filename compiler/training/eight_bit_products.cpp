@@ -37,9 +37,11 @@ class LinearLayers {
     for (std::size_t index = 0; index < training.ops().size(); ++index) {
       const LogicalOp& op = training.op(OpId(index));
       if (op.phase == Phase::kForward || op.role != OperatorRole::kProduct) continue;
-      if (weights_.count(op.inputs[1]) == 0) continue;
+      const auto read = activations_.find(op.inputs[1]);
+      if (read == activations_.end() || op.layer == loss_layer_) continue;
       products_.insert(OpId(index));
       gradients_.insert(op.inputs[0]);
+      for (const TensorId x : read->second) factors_.insert({x, op.inputs[0]});
     }
     for (std::size_t index = 0; index < training.ops().size(); ++index) {
       const LogicalOp& op = training.op(OpId(index));
@@ -99,13 +101,14 @@ class LinearLayers {
 
   void add_layer(OpId id) {
     products_.insert(id);
-    weights_.insert(training_.op(id).inputs[1]);
+    activations_[training_.op(id).inputs[1]].push_back(training_.op(id).inputs[0]);
   }
 
-  // By dy, which its other gradient reads; where there is none, the activation meets no gradient,
-  // by x, which then all products that read it must agree on.
+  // By x and dy, which the layer's other products read; where there is no other gradient, the
+  // activation meets none, by x, which then all products that read it must agree on.
   bool is_of_layer(const LogicalOp& weight_gradient) const {
-    if (gradients_.count(weight_gradient.inputs[1]) != 0) return true;
+    const TensorId x = weight_gradient.inputs[0], dy = weight_gradient.inputs[1];
+    if (gradients_.count(dy) != 0) return factors_.count({x, dy}) != 0;
     bool is_read = false;
     for (const LogicalGraph::Use& use : training_.uses(weight_gradient.inputs[0])) {
       const LogicalOp& reader = training_.op(use.op);
@@ -120,8 +123,9 @@ class LinearLayers {
   const std::vector<Rate> rates_;
   const int loss_layer_;
   std::set<OpId> products_;
-  std::set<TensorId> weights_;    // as forward products read them
-  std::set<TensorId> gradients_;  // of what forward products made
+  std::map<TensorId, std::vector<TensorId>> activations_;  // of forward products, by weight
+  std::set<TensorId> gradients_;                           // of what forward products made
+  std::set<std::pair<TensorId, TensorId>> factors_;        // of gradients of weights: x, dy
 };
 
 // The layer of its readers: a stage may end in front of it, and what passes is the tensor.

@@ -188,7 +188,8 @@ std::vector<bool> attention_core(const LogicalGraph& graph) {
     for (const TensorId input : op.inputs)
       if (graph.op(producer(input)).layer == op.layer)
         passed[index] = std::max(passed[index], passed[producer(input).index()]);
-    if (op.role == OperatorRole::kProduct) passed[index] = Passed::kNothing;
+    if (op.role == OperatorRole::kProduct || op.role == OperatorRole::kScaledProduct)
+      passed[index] = Passed::kNothing;
     if (op.role == OperatorRole::kSoftmax && passed[index] == Passed::kScores)
       passed[index] = Passed::kSoftmax;
     if (op.role != OperatorRole::kBatchProduct) continue;

@@ -11,7 +11,7 @@ std::vector<bool> kept_products(const LogicalGraph& training) {
   for (std::size_t index = 0; index < training.ops().size(); ++index) {
     const LogicalOp& op = training.op(OpId(index));
     if (op.phase != Phase::kForward || op.layer < 0) continue;
-    if (op.role == OperatorRole::kProduct)
+    if (op.role == OperatorRole::kProduct || op.role == OperatorRole::kScaledProduct)
       kept[index] = products[static_cast<std::size_t>(op.layer)]++ % 2 == 0;
     else
       kept[index] = op.role == OperatorRole::kAttention;

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Milliseconds of a training step of PyTorch on one GPU, of a decoder that a model file of ours describes.
 
-usage: torch_decoder.py model.json [--samples 16] [--micro-batches 1] [--steps 30] [--dropout P] [--recompute]
+usage: torch_decoder.py model.json [--samples 8] [--micro-batches 1] [--steps 30] [--dropout P] [--recompute]
                         [--attention cudnn|flash] [--profile FILE]
 
 The model file has the schema `sextant.model/1` (`sextant model show MODEL --json`). Masters and moments are f32,

@@ -90,7 +90,9 @@ struct Knob {
   Bytes* memory = nullptr;  // instead of numbers
 };
 
-bool is_matmul(const MeasuredKernel& kernel) { return kernel.kernel.starts_with("matmul"); }
+bool is_matmul(const MeasuredKernel& kernel) {
+  return kernel.kernel.starts_with("matmul") || kernel.kernel.starts_with("scaled_matmul");
+}
 
 void scale_measured(std::optional<MeasuredKernels>& measured, bool matmuls, double factor) {
   if (!measured) return;

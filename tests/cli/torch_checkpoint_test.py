@@ -85,7 +85,8 @@ def check_refusals(program):
     program.run("run", TINY, *JOB, "--checkpoint", "c", "--steps", "1").expect_code(0)
     shard = program.folder / "c" / "step-000001" / "rank-00001.safetensors"
     whole = shard.read_bytes()
-    for damaged, code, part in ((whole[:-3] + bytes([whole[-3] ^ 4]) + whole[-2:], 8, "is damaged"), (whole[:-3], 8, "is cut off")):
+    for damaged, code, part in ((whole[:-3] + bytes([whole[-3] ^ 4]) + whole[-2:], 8, "is damaged"), (whole[:-3], 8, "is cut off"),
+                                (whole[:8] + b"[" + whole[9:], 8, "is no JSON")):
         shard.write_bytes(damaged)
         result = convert(program.folder, "to-torch", "c/step-000001", "torch")
         expect(result.returncode == code and part in result.stderr and "rank-00001" in result.stderr, f"{part}: {result.returncode} {result.stderr}")

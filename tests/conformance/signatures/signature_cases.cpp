@@ -43,10 +43,10 @@ std::optional<SignatureCase> derived(const SignatureCase& original, OperatorExam
   }
 }
 
-using Range = std::pair<std::int64_t, std::int64_t>;
+using Limits = std::pair<std::int64_t, std::int64_t>;
 
 // Without a range integers are no indices: any number of their type will do.
-Piece random_piece(const TensorType& type, const std::optional<Range>& given, Shares shares,
+Piece random_piece(const TensorType& type, const std::optional<Limits>& given, Shares shares,
                    Random& random) {
   const std::int64_t unit = shares == Shares::kFractions && is_floating(type.dtype) ? 16 : 1;
   std::vector<double> values(static_cast<std::size_t>(type.shape.elements()));
@@ -54,7 +54,7 @@ Piece random_piece(const TensorType& type, const std::optional<Range>& given, Sh
     for (double& value : values) value = extreme(type.dtype, random);
     return whole(type, std::move(values));
   }
-  const Range range = type.dtype == DType::kBool ? Range{0, 1} : given.value_or(Range{-3, 3});
+  const Limits range = type.dtype == DType::kBool ? Limits{0, 1} : given.value_or(Limits{-3, 3});
   for (double& value : values)
     value = static_cast<double>(random.integer(unit * range.first, unit * range.second)) /
             static_cast<double>(unit);
@@ -105,12 +105,12 @@ bool is_counted(const SignatureCase& on, std::int64_t extent) {
 GlobalRun run_globally(const SignatureCase& on, Shares values, Random& random) {
   GlobalRun run;
   for (std::size_t i = 0; i < on.on.inputs.size(); ++i) {
-    const std::optional<Range> range =
+    const std::optional<Limits> range =
         on.on.ranges.empty() ? std::nullopt : std::optional(on.on.ranges[i]);
     run.inputs.push_back(random_piece(on.on.inputs[i], range, values, random));
   }
   for (std::size_t i = 0; i < on.outputs.size(); ++i)
-    run.before.push_back(on.is_state(i) ? random_piece(on.outputs[i], Range{0, 3}, values, random)
+    run.before.push_back(on.is_state(i) ? random_piece(on.outputs[i], Limits{0, 3}, values, random)
                                         : blank(on.outputs[i]));
   run.outputs = run.before;
   run_operator(on.def->kind, on.on.attributes, run.inputs, run.outputs);

@@ -15,6 +15,13 @@
 #include "backends/cuda/kernels/shared/member_calls.h"
 #include "core/base/check.h"
 
+#include <fmt/core.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+
 namespace sextant {
 namespace {
 
@@ -80,12 +87,25 @@ void require_8_bit_units(const KernelContext& call) {
       call.actor->name, call.actor->kind, major, minor);
 }
 
+// Once for all products of these sizes.
+void tell_slow(const ScaledSizes& sizes, CudaContext& device) {
+  const std::string text = fmt::format(
+      "products of {} x {} x {} in 8 bits go slowly: cuBLASLt wants what a device has of them in "
+      "multiples of {}",
+      sizes.m, sizes.n, sizes.k, kStep);
+  std::shared_ptr<void>& told = device.shared(text);
+  if (told != nullptr || sizes.m * sizes.n * sizes.k == 0) return;
+  told = std::make_shared<bool>(true);
+  device.note(text);
+}
+
 std::unique_ptr<CudaKernel> make_scaled(const KernelContext& call, CudaContext& device) {
   require_8_bit_units(call);
   const KernelOperand& y = call.out[0];
   if (auto kernel = make_library(call, y, call.accumulate[0] ? y.data : nullptr, device))
     return kernel;
   const ScaledSizes sizes = sizes_of(call);
+  tell_slow(sizes, device);
   return cuda_launch(enqueue_scaled_any,
                      ScaledAnyArguments{.a = call.in[0].data,
                                         .b = call.in[1].data,
