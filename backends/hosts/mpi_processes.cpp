@@ -19,6 +19,7 @@
 #include <algorithm>
 #include <atomic>
 #include <condition_variable>
+#include <csignal>
 #include <cstdlib>
 #include <cstring>
 #include <future>
@@ -421,6 +422,8 @@ void MpiProcesses::join() {
   // Where processes outnumber cores, Open MPI would give up the processor in every poll, for whole
   // time slices: ten times the time of a step. The bus sleeps by itself.
   ::setenv("OMPI_MCA_mpi_yield_when_idle", "0", 0);
+  // A connection that breaks while MPI writes to it is an error of its call, not the process's end.
+  std::signal(SIGPIPE, SIG_IGN);
   int level = 0;
   check_mpi(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_SERIALIZED, &level), "MPI_Init_thread");
   check_mpi(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");

@@ -14,7 +14,7 @@
 #include "models/conv_net.h"
 #include "tests/conformance/training/training_runs.h"
 #include "tests/cuda/gpu.h"
-#include "tests/cuda/rank_cards.h"
+#include "tests/cuda/ranks/rank_cards.h"
 #include "tests/cuda/small_training.h"
 
 #include <doctest/doctest.h>

@@ -15,7 +15,7 @@ HEADERS = {
     "chrono": "chrono",
     "cmath": "abs ceil exp floor isfinite isinf isnan llround log log2 pow sqrt",
     "compare": "strong_ordering weak_ordering partial_ordering",
-    "concepts": "integral floating_point same_as convertible_to invocable constructible_from default_initializable",
+    "concepts": "integral floating_point same_as convertible_to invocable constructible_from default_initializable equality_comparable",
     "condition_variable": "condition_variable",
     "cstddef": "byte size_t ptrdiff_t nullptr_t",
     "cstdint": "int8_t int16_t int32_t int64_t uint8_t uint16_t uint32_t uint64_t uintptr_t intptr_t",
@@ -33,9 +33,10 @@ HEADERS = {
     "ios": "ios",
     "iosfwd": "ostream istream",
     "istream": "istream",
+    "iterator": "input_iterator forward_iterator_tag",
     "limits": "numeric_limits",
     "list": "list",
-    "map": "map multimap",
+    "map": "map multimap erase_if",
     "memory": "unique_ptr shared_ptr weak_ptr make_unique make_shared",
     "mutex": "mutex timed_mutex unique_lock lock_guard scoped_lock once_flag call_once",
     "numeric": "accumulate iota gcd lcm reduce",
@@ -43,7 +44,7 @@ HEADERS = {
     "ostream": "ostream",
     "queue": "queue priority_queue",
     "random": "mt19937 mt19937_64 uniform_int_distribution uniform_real_distribution",
-    "set": "set multiset",
+    "set": "set multiset erase_if",
     "span": "span as_bytes as_writable_bytes",
     "sstream": "ostringstream istringstream stringstream",
     "stdexcept": "runtime_error logic_error invalid_argument out_of_range",
@@ -57,7 +58,7 @@ HEADERS = {
     "unordered_set": "unordered_set",
     "utility": "pair move forward exchange swap make_pair index_sequence make_index_sequence in_place as_const declval",
     "variant": "variant get_if visit monostate holds_alternative",
-    "vector": "vector",
+    "vector": "vector erase_if",
 }
 THIRD_PARTY = {"fmt": ("fmt/core.h", "fmt/format.h"), "nlohmann": ("nlohmann/json_fwd.hpp", "nlohmann/json.hpp")}
 

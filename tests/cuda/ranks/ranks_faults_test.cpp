@@ -6,7 +6,7 @@
 #include "io/training_host.h"
 #include "tests/conformance/training/training_runs.h"
 #include "tests/cuda/gpu.h"
-#include "tests/cuda/rank_cards.h"
+#include "tests/cuda/ranks/rank_cards.h"
 
 #include <cuda_runtime_api.h>
 #include <doctest/doctest.h>

@@ -8,7 +8,7 @@
 #include "tests/conformance/operators/boxing_runner.h"
 #include "tests/conformance/operators/sharding.h"
 #include "tests/cuda/gpu.h"
-#include "tests/cuda/rank_cards.h"
+#include "tests/cuda/ranks/rank_cards.h"
 #include "tests/support/mesh_words.h"
 
 #include <doctest/doctest.h>

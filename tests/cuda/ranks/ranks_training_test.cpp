@@ -7,7 +7,7 @@
 #include "tests/conformance/training/law_compare.h"
 #include "tests/conformance/training/training_runs.h"
 #include "tests/cuda/gpu.h"
-#include "tests/cuda/rank_cards.h"
+#include "tests/cuda/ranks/rank_cards.h"
 
 #include <doctest/doctest.h>
 

@@ -1,5 +1,5 @@
 // Worlds of GPU ranks for tests; arenas lie in host memory where states are read.
-#include "tests/cuda/rank_cards.h"
+#include "tests/cuda/ranks/rank_cards.h"
 
 #include <fmt/format.h>
 

@@ -5,7 +5,7 @@
 #include "tests/conformance/law/law_models.h"
 #include "tests/conformance/law/law_runner.h"
 #include "tests/cuda/gpu.h"
-#include "tests/cuda/rank_cards.h"
+#include "tests/cuda/ranks/rank_cards.h"
 
 #include <doctest/doctest.h>
 
