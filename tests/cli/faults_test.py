@@ -322,6 +322,8 @@ def check_words(fault, job):
     lines += [line for rank in fault.dead for line in errors[rank]]
     if fault.codes == (6,):
         expect(len(lines) >= 1 and lines[0].startswith("error (rank_failed): "), f"{fault.name}: {said}")
+    if fault.says[:len(GONE)] == GONE and WAITED[1] in fault.says and lines and not re.search(WAITED[1], lines[0]):
+        raise TooBusy(f"{fault.name}: the survivor was between two communications: {lines[0]}")
     for pattern in fault.says:
         wanted = pattern.replace("{victim}", str(fault.victim))
         expect(bool(lines) and re.search(wanted, lines[0]) is not None, f"{fault.name}: no '{wanted}' in: {said}")
@@ -333,7 +335,8 @@ def check_words(fault, job):
 
 
 class TooBusy(Exception):
-    """The machine was slower than the scenario's timeout or the launcher's, so that the fault itself was not tried."""
+    """The fault itself was not tried: the machine was slower than the scenario's timeout or the launcher's, or whom it should
+    have met in a communication was between two of them."""
 
 
 # What a run says that ended before its fault, or in spite of a fault that it bears, because a process got no processor for as
@@ -396,7 +399,7 @@ def check(program, fault, shift_s):
             return check_once(program, fault, shift_s)
         except TooBusy as busy:
             print(f"{busy} (tried again)" if tries_left else f"{busy}", flush=True)
-            expect(tries_left > 0, f"{fault.name}: this machine is too busy to start")
+            expect(tries_left > 0, f"{fault.name}: not once in three times did the fault meet what it is for")
 
 
 def check_once(program, fault, shift_s):

@@ -34,7 +34,8 @@ namespace {
 
 Values values_of(std::span<const std::byte> bytes) {
   Values values(bytes.size() / sizeof(std::int64_t));
-  std::memcpy(values.data(), bytes.data(), values.size() * sizeof(std::int64_t));
+  if (!values.empty())
+    std::memcpy(values.data(), bytes.data(), values.size() * sizeof(std::int64_t));
   return values;
 }
 
@@ -46,7 +47,7 @@ void MixHostActors::act(const HostAct& act) {
     for (std::size_t i = 0; i < values.size(); ++i) {
       values[i] = loaded(act.rank, act.step, act.act, i);
     }
-    std::memcpy(out.data(), values.data(), out.size());
+    if (!values.empty()) std::memcpy(out.data(), values.data(), out.size());
   }
   if (act.inputs.empty()) return;
   const std::lock_guard lock(mutex_);
