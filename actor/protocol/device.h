@@ -82,7 +82,7 @@ class StateCopies {
   virtual void begin() = 0;
   // Blocks until what has begun has come. Any thread, even when the device is gone.
   virtual void wait() = 0;
-  // Of one of the states, by its number, row-major: the same place always, and the bytes are the
+  // The values of one state, by its number, row-major, always in the same place: the bytes are the
   // state's from `wait` until the next `begin`.
   virtual std::span<const std::byte> bytes(std::size_t state) const = 0;
 };

@@ -83,7 +83,7 @@ class CudaProgram {
   // In the arena; throws Error(kInternal) unless the arena is host-visible.
   std::span<std::byte> arena_bytes(InstanceId instance, std::int32_t reg,
                                    std::int32_t content) const;
-  // Of a state register, on the card, row-major.
+  // The values of a state register, on the card, row-major.
   std::span<std::byte> state_bytes(InstanceId instance, std::int32_t reg) const;
   // What a host actor fills or reads in this step.
   std::span<std::byte> host_bytes(InstanceId instance, std::int32_t reg, std::int32_t content,

@@ -153,11 +153,9 @@ CheckpointContents RunCheckpoints::contents_at(std::int64_t step) const {
   CheckpointContents contents{facts_at(step), to_json_text(planned_.plan), {}};
   contents.ranks.resize(pieces_.size());
   for (std::size_t rank = 0; rank < pieces_.size(); ++rank)
-    for (std::size_t i = 0; copies_[rank] && i < pieces_[rank].size(); ++i) {
-      const StateRegister& state = pieces_[rank][i];
-      contents.ranks[rank].push_back(
-          {state.name, state.global, state.box, copies_[rank]->bytes(i), copies_[rank]});
-    }
+    if (const auto& copies = copies_[rank])
+      contents.ranks[rank] = saved_pieces(
+          pieces_[rank], [&](std::size_t state) { return copies->bytes(state); }, copies);
   return contents;
 }
 

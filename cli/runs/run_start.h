@@ -42,7 +42,7 @@ class RunStart {
   // Fills the states of all ranks that have a device. `devices`, by rank, are prepared and have not
   // begun.
   void load(const PhysicalGraph& graph, const std::vector<Device*>& devices) const;
-  // The same in all processes that go on from the same checkpoint; empty: not resumed.
+  // A word that is the same in all processes that go on from one checkpoint; empty: not resumed.
   std::string id() const;
   std::string text() const;  // "step 100 of DIR/step-000100"; empty: not resumed
 

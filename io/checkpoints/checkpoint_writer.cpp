@@ -132,6 +132,16 @@ SavedPiece piece_with(const StateName& name, const TensorType& type, const Shard
   return {name, type, box, *held, held};
 }
 
+std::vector<SavedPiece> saved_pieces(
+    const std::vector<StateRegister>& states,
+    const std::function<std::span<const std::byte>(std::size_t)>& bytes,
+    const std::shared_ptr<const void>& holder) {
+  std::vector<SavedPiece> pieces;
+  for (std::size_t i = 0; i < states.size(); ++i)
+    pieces.push_back({states[i].name, states[i].global, states[i].box, bytes(i), holder});
+  return pieces;
+}
+
 std::string begin_checkpoint(CheckpointStorage& storage, const std::string& directory,
                              std::int64_t step) {
   storage.make_folder(directory);

@@ -1,6 +1,7 @@
 // A checkpoint from memory to disk: whole under its name, or not there.
 #pragma once
 
+#include "core/graphs/state_registers.h"
 #include "io/checkpoints/manifest.h"
 #include "io/checkpoints/storage.h"
 
@@ -25,6 +26,11 @@ struct SavedPiece {
 };
 SavedPiece piece_with(const StateName& name, const TensorType& type, const Shard& box,
                       std::vector<std::byte> bytes);
+// The boxes of a rank's states; `bytes` of one by its position lie where `holder` keeps them.
+std::vector<SavedPiece> saved_pieces(
+    const std::vector<StateRegister>& states,
+    const std::function<std::span<const std::byte>(std::size_t)>& bytes,
+    const std::shared_ptr<const void>& holder);
 
 // Everything of one checkpoint, by rank. The pieces of all ranks together are every state once.
 struct CheckpointContents {

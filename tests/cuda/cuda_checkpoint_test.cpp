@@ -106,12 +106,10 @@ class SavedOnce final : public StepBoundaries {
     contents.facts.step = step_;
     contents.ranks.resize(pieces_.size());
     for (std::size_t rank = 0; rank < pieces_.size(); ++rank) {
-      copies_[rank]->wait();
-      for (std::size_t i = 0; i < pieces_[rank].size(); ++i) {
-        const StateRegister& state = pieces_[rank][i];
-        contents.ranks[rank].push_back(
-            {state.name, state.global, state.box, copies_[rank]->bytes(i), copies_[rank]});
-      }
+      const auto& copies = copies_[rank];
+      copies->wait();
+      contents.ranks[rank] = saved_pieces(
+          pieces_[rank], [&](std::size_t state) { return copies->bytes(state); }, copies);
     }
     return contents;
   }

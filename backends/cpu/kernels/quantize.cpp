@@ -1,5 +1,7 @@
 // Scales of tensors and their elements in 8 bits. Scales are powers of two, so the quotient is
 // exact and is rounded once.
+#include "core/operators/pointwise/quantize.h"
+
 #include "backends/cpu/kernels/shared/families.h"
 #include "backends/cpu/kernels/shared/reference.h"
 #include "backends/cpu/kernels/shared/scaled_product.h"
@@ -7,7 +9,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <string>
 
 namespace sextant {
 namespace {
@@ -44,9 +45,7 @@ void divide(const X* x, W scale, const Rows& rows, Storage* to, std::int64_t by_
 void quantize(const KernelContext& context, Workspace&) {
   const KernelOperand& x = context.in[0];
   const Rows rows = rows_of(x.local);
-  const auto& attributes = context.attributes();
-  const std::string layout =
-      attributes.contains("layout") ? attributes.text("layout") : std::string("rows");
+  const CopyOrders orders = copy_orders(context.attributes());
   visit_storage(x.local.dtype, [&](auto zero) {
     visit_storage(context.out[0].local.dtype, [&](auto eight_bits) {
       using Storage = decltype(eight_bits);
@@ -55,9 +54,9 @@ void quantize(const KernelContext& context, Workspace&) {
       const auto output = [&](std::size_t index) {
         return reinterpret_cast<Storage*>(context.out[index].data);
       };
-      if (layout != "columns") divide(values, scale, rows, output(0), rows.length, 1);
-      if (layout != "rows")
-        divide(values, scale, rows, output(layout == "both" ? 1 : 0), 1, rows.count);
+      if (orders.has_rows) divide(values, scale, rows, output(0), rows.length, 1);
+      if (orders.has_columns)
+        divide(values, scale, rows, output(orders.has_rows ? 1 : 0), 1, rows.count);
     });
   });
 }

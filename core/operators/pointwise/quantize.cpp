@@ -10,6 +10,8 @@
 // Scales are powers of two, so that dividing by them is exact: each element is rounded once, to the
 // same bits on every device. What that loses is at most one exponent at the lower end; the relative
 // error of a floating format is the same everywhere above.
+#include "core/operators/pointwise/quantize.h"
+
 #include "core/base/check.h"
 #include "core/graphs/operator.h"
 #include "core/operators/families.h"
@@ -41,21 +43,6 @@ Rows quantize_scale_rows(Types inputs, Types, const Attributes&) {
   return rows;
 }
 
-// Which copies it makes.
-struct CopyOrders {
-  bool has_rows = true, has_columns = false;
-};
-
-CopyOrders orders_of(const Attributes& attributes) {
-  const std::string layout =
-      attributes.contains("layout") ? attributes.text("layout") : std::string("rows");
-  if (layout == "rows") return {true, false};
-  if (layout == "columns") return {false, true};
-  require(layout == "both", ErrorCode::kBadInput,
-          "quantize: layout '{}' is unknown, wanted rows, columns or both", layout);
-  return {true, true};
-}
-
 // The last dim first.
 Shape columns_of(const Shape& shape) {
   std::vector<std::int64_t> extents = shape.extents();
@@ -70,7 +57,7 @@ std::vector<TensorType> infer_quantize(Types inputs, const Attributes& attribute
   require_min_rank("quantize", "x", x, 1);
   require_type("quantize", "scale", inputs[1], {.shape = Shape(), .dtype = DType::kF32});
   const DType dtype = eight_bits("quantize", attributes);
-  const CopyOrders layout = orders_of(attributes);
+  const CopyOrders layout = copy_orders(attributes);
   std::vector<TensorType> outputs;
   if (layout.has_rows) outputs.push_back({.shape = x.shape, .dtype = dtype});
   if (layout.has_columns) outputs.push_back({.shape = columns_of(x.shape), .dtype = dtype});
@@ -79,7 +66,7 @@ std::vector<TensorType> infer_quantize(Types inputs, const Attributes& attribute
 
 Rows quantize_rows(Types inputs, Types outputs, const Attributes& attributes) {
   const std::size_t rank = inputs[0].shape.rank();
-  const CopyOrders layout = orders_of(attributes);
+  const CopyOrders layout = copy_orders(attributes);
   Rows rows{all_broadcast(2, outputs.size())};
   for (std::size_t dim = 0; dim < rank; ++dim) {
     std::vector<Sbp> made;
@@ -113,6 +100,16 @@ std::vector<OperatorExample> quantize_examples() {
 }
 
 }  // namespace
+
+CopyOrders copy_orders(const Attributes& attributes) {
+  const std::string layout =
+      attributes.contains("layout") ? attributes.text("layout") : std::string("rows");
+  if (layout == "rows") return {true, false};
+  if (layout == "columns") return {false, true};
+  require(layout == "both", ErrorCode::kBadInput,
+          "quantize: layout '{}' is unknown, wanted rows, columns or both", layout);
+  return {true, true};
+}
 
 void add_quantize(OperatorRegistry& registry) {
   registry.add({.kind = "quantize_scale",

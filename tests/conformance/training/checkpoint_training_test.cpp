@@ -80,11 +80,8 @@ class SavedOnce final : public StepBoundaries {
     const auto copies = device.make_state_copies(std::move(states));
     copies->begin();
     copies->wait();
-    for (std::size_t i = 0; i < pieces_[rank.index()].size(); ++i) {
-      const StateRegister& state = pieces_[rank.index()][i];
-      contents_.ranks[rank.index()].push_back(
-          {state.name, state.global, state.box, copies->bytes(i), copies});
-    }
+    contents_.ranks[rank.index()] = saved_pieces(
+        pieces_[rank.index()], [&](std::size_t state) { return copies->bytes(state); }, copies);
   }
 
   void write(const std::string& folder) {

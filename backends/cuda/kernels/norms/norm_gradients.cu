@@ -62,8 +62,8 @@ bool with_kernel_shape(const NormGradientsArguments& a, const Use& use) {
   }
 }
 
-// Of the packs of a thread, and where they lie in a block's row of partial sums: neighbouring
-// threads have neighbouring entries, whatever their columns.
+// The entries of a thread's packs in a block's row of partial sums: neighbouring threads have
+// neighbouring entries, whatever their columns.
 template <typename T, typename Shape>
 struct ColumnEntries {
   static constexpr int kSize = Pack<T>::kSize;

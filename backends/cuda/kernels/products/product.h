@@ -43,7 +43,7 @@ struct Product {
   ProductEpilogue epilogue = ProductEpilogue::kNone;
   // Multiprocessors that it is cut for; 0: all of the card.
   std::int32_t processors = 0;
-  // Of 8-bit operands: sums stay in the tensor cores' registers, which keep fewer bits of them, to
+  // Sums of 8-bit operands stay in the tensor cores' registers, which keep fewer bits of them, to
   // the end of a tile (CUBLASLT_MATMUL_DESC_FAST_ACCUM).
   bool fast_sums = false;
 

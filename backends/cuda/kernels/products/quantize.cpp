@@ -5,8 +5,8 @@
 #include "backends/cuda/kernels/shared/device_table.h"
 #include "backends/cuda/kernels/shared/families.h"
 #include "backends/cuda/kernels/shared/launch.h"
+#include "core/operators/pointwise/quantize.h"
 
-#include <string>
 #include <vector>
 
 namespace sextant {
@@ -43,20 +43,19 @@ std::unique_ptr<CudaKernel> make_quantize(const KernelContext& call, CudaContext
   const KernelOperand& x = call.in[0];
   if (!is_floating(x.local.dtype) || call.accumulate[0] || call.accumulate[call.out.size() - 1])
     return nullptr;
-  const Attributes& attributes = call.attributes();
-  const bool has_columns = attributes.contains("layout") && attributes.text("layout") != "rows";
-  const bool has_rows = !has_columns || attributes.text("layout") == "both";
+  const CopyOrders orders = copy_orders(call.attributes());
   const std::int64_t elements = x.local.shape.elements();
   const std::int64_t n = x.local.shape[x.local.shape.rank() - 1];
-  return cuda_launch(enqueue_quantize,
-                     QuantizeArguments{.x = x.data,
-                                       .scale = data_of<const float>(call.in[1]),
-                                       .rows = has_rows ? call.out[0].data : nullptr,
-                                       .columns = has_columns ? call.out.back().data : nullptr,
-                                       .from = x.local.dtype,
-                                       .to = call.out[0].local.dtype,
-                                       .m = n == 0 ? 0 : elements / n,
-                                       .n = n});
+  return cuda_launch(
+      enqueue_quantize,
+      QuantizeArguments{.x = x.data,
+                        .scale = data_of<const float>(call.in[1]),
+                        .rows = orders.has_rows ? call.out[0].data : nullptr,
+                        .columns = orders.has_columns ? call.out.back().data : nullptr,
+                        .from = x.local.dtype,
+                        .to = call.out[0].local.dtype,
+                        .m = n == 0 ? 0 : elements / n,
+                        .n = n});
 }
 
 }  // namespace
