@@ -1,6 +1,7 @@
 // Devices on CUDA GPUs, without CUDA headers: what the rest of the project sees.
 #pragma once
 
+#include "actor/hosts/stage_watch.h"
 #include "actor/protocol/device.h"
 #include "core/costs/communication_volume.h"
 
@@ -14,6 +15,9 @@
 namespace sextant {
 
 struct MeasuredChoices;  // measured_choices.h
+
+// Where ranks of a job come one by one and go together.
+enum class RankStage : std::uint8_t { kPrepare, kConnect, kCapture, kClose };
 
 struct CudaOptions {
   int device = 0;          // CUDA ordinal
@@ -36,6 +40,13 @@ struct CudaOptions {
   // The whole arena lies in mapped host memory, so that tests and debuggers read any register;
   // slow.
   bool host_visible = false;
+  // Who looks for ranks that keep others waiting at a stage, borrowed; null: nobody.
+  StageWatch* stages = nullptr;
+  // How long ranks may wait for each other while they prepare and close: at least this, since one
+  // may measure kernels, or free many communicators.
+  std::int64_t least_patience_ms = 60'000;
+  // For tests of faults: called by a rank that comes to a stage. It may wait, or throw.
+  std::function<void(Rank, RankStage)> at_stage;
 };
 
 // GPUs that can be used; 0 without a driver.
@@ -52,7 +63,7 @@ std::string nccl_version();
 enum class CudaCollectives : std::uint8_t { kAutomatic, kNccl, kLocal };
 
 struct CudaWorldOptions {
-  // What every rank is run with, but for `device` and `choices`, which mean nothing here.
+  // What every rank is run with, but for `device`, `choices` and `stages`, which mean nothing here.
   CudaOptions each;
   std::vector<int> gpus;  // CUDA ordinals; empty: all
   int ranks_per_gpu = 1;  // rank r is on gpus[r / ranks_per_gpu]
@@ -61,8 +72,8 @@ struct CudaWorldOptions {
   bool graphs_of_several = false;
   // How long a rank waits while nothing of it ends; likewise for peers' launch threads.
   std::int64_t timeout_ms = 60'000;
-  // Called once, on a thread, when ranks that were told to end have not, or when they could not be
-  // connected in time: their threads are inside a library. Who gets it must end the process.
+  // Called once, on a thread, when ranks that were told to end have not: their threads are inside a
+  // library. Who gets it must end the process.
   std::function<void(const std::string&)> give_up;
 };
 

@@ -143,12 +143,32 @@ void CudaDevice::resolve(const PhysicalGraph& graph, Rank rank) {
   program_ = std::make_unique<CudaProgram>(graph, rank, options_, exchange_);
 }
 
+void CudaDevice::come_to(RankStage stage) {
+  if (options_.at_stage) options_.at_stage(rank_, stage);
+}
+
+void CudaDevice::meet(std::string_view what) {
+  if (options_.stages == nullptr) return;
+  options_.stages->enter(rank_, what, patience());
+}
+
+std::chrono::milliseconds CudaDevice::patience() const {
+  return std::max(timeout_, std::chrono::milliseconds(options_.least_patience_ms));
+}
+
+void CudaDevice::met() {
+  if (options_.stages != nullptr) options_.stages->leave(rank_);
+}
+
 void CudaDevice::allocate() {
   bind();
+  come_to(RankStage::kPrepare);
   program_->allocate();
+  meet("with memory");
 }
 
 void CudaDevice::make_kernels() {
+  met();
   bind();
   context_ = std::make_unique<CudaContext>(options_);
   program_->make_kernels(*context_);
@@ -160,6 +180,7 @@ void CudaDevice::make_kernels() {
     SEXTANT_CUDA(cudaEventCreate(&epoch_));
     SEXTANT_CUDA(cudaEventRecord(epoch_, nullptr));
   }
+  meet("with kernels");
 }
 
 void CudaDevice::fill() {
@@ -175,7 +196,10 @@ void CudaDevice::fill() {
 void CudaDevice::connect(HostGroup& group) {
   bind();
   group_ = &group;
+  met();
   if (exchange_ == nullptr) return;
+  come_to(RankStage::kConnect);
+  const StageWatch::Meeting meeting(options_.stages, rank_, "connecting", timeout_);
   std::vector<CudaCommunication*> all;
   for (const auto& launch : program_->communications())
     all.insert(all.end(), launch.begin(), launch.end());
@@ -460,6 +484,8 @@ std::unique_ptr<Replay> CudaDevice::capture(const Tape& tape) {
 }
 
 bool CudaDevice::all_can_capture(bool own) {
+  come_to(RankStage::kCapture);
+  const StageWatch::Meeting meeting(options_.stages, rank_, "whose steps can be graphs", timeout_);
   const std::byte can{static_cast<unsigned char>(own ? 1 : 0)};
   const std::vector<HostBytes> all = group_->all_gather(std::span(&can, 1));
   return std::all_of(all.begin(), all.end(),
@@ -479,7 +505,10 @@ void CudaDevice::drop_if_aborted() {
 }
 
 void CudaDevice::close() {
+  met();  // one that failed while it was prepared
   bind();
+  come_to(RankStage::kClose);
+  const StageWatch::Meeting meeting(options_.stages, rank_, "closing", patience());
   if (exchange_ != nullptr) exchange_->close(rank_);
 }
 

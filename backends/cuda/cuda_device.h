@@ -21,6 +21,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace sextant {
@@ -78,6 +79,11 @@ class CudaDevice final : public Device {
   Queue& queue(QueueRole role) { return queues_[static_cast<std::size_t>(role)]; }
   std::string who() const;
   void bind() const;  // the calling thread to this GPU
+  void come_to(RankStage stage);
+  // From here on this rank waits for all others, until `met`.
+  void meet(std::string_view what);
+  std::chrono::milliseconds patience() const;  // while it may be busy for long
+  void met();
   void load_kernels(cudaStream_t stream);
   void connect_peers(cudaStream_t stream);
   bool is_aborted();

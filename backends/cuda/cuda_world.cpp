@@ -13,12 +13,12 @@
 #include "core/base/check.h"
 
 #include <algorithm>
-#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <mutex>
 #include <optional>
 #include <set>
+#include <string_view>
 #include <thread>
 
 namespace sextant {
@@ -58,11 +58,19 @@ void let_reach_each_other(const std::set<int>& gpus) {
     }
 }
 
-// Sees to it that ranks which were told to end do, or that somebody hears of it.
+std::chrono::nanoseconds time_now() { return std::chrono::steady_clock::now().time_since_epoch(); }
+
+// Sees to it that ranks which keep others waiting end all, and that those which were told to end
+// do, or that somebody hears of it.
 class LastResort {
  public:
-  LastResort(const CudaExchange& exchange, const CudaWorldOptions& options, std::size_t ranks)
-      : exchange_(exchange), options_(options), ranks_(ranks), thread_([this] { watch(); }) {}
+  LastResort(const CudaExchange& exchange, const StageWatch& stages,
+             const CudaWorldOptions& options, std::function<void(const std::string&)> abort)
+      : exchange_(exchange),
+        stages_(stages),
+        options_(options),
+        abort_(std::move(abort)),
+        thread_([this] { watch(); }) {}
   ~LastResort() {
     {
       const std::lock_guard lock(mutex_);
@@ -71,9 +79,6 @@ class LastResort {
     over_.notify_all();
     thread_.join();
   }
-  // By each rank, before and behind what only all ranks together can end.
-  void connecting() { ++connecting_; }
-  void connected() { ++connected_; }
 
  private:
   using Clock = std::chrono::steady_clock;
@@ -82,31 +87,32 @@ class LastResort {
   static constexpr std::chrono::seconds kGrace{4};
 
   void watch() {
-    std::optional<Clock::time_point> connected_by, ends_by;
+    std::optional<Clock::time_point> ends_by;
     std::unique_lock lock(mutex_);
     while (!over_.wait_for(lock, kLook, [this] { return is_over_; })) {
-      const std::optional<std::string> reason = exchange_.abort_reason();
       const Clock::time_point now = Clock::now();
+      if (!ends_by && end_if_late()) ends_by = now + kGrace;
+      const std::optional<std::string> reason = exchange_.abort_reason();
       if (reason && !ends_by) ends_by = now + kGrace;
-      if (connecting_ > 0 && !connected_by)
-        connected_by = now + std::chrono::milliseconds(options_.timeout_ms);
-      const bool is_late = connected_by && connected_ < ranks_ && now > *connected_by;
-      if (!(ends_by && now > *ends_by) && !is_late) continue;
-      const std::string text =
-          reason ? *reason
-                 : fmt::format("ranks were not connected within {} ms", options_.timeout_ms);
-      if (options_.give_up) options_.give_up(text);
+      if (!ends_by || now <= *ends_by) continue;
+      if (options_.give_up) options_.give_up(reason.value_or("ranks did not end"));
       return;
     }
   }
 
+  bool end_if_late() const {
+    const std::optional<std::string> late = stages_.late();
+    if (late) abort_(*late);
+    return late.has_value();
+  }
+
   const CudaExchange& exchange_;
+  const StageWatch& stages_;
   const CudaWorldOptions& options_;
-  const std::size_t ranks_;
+  const std::function<void(const std::string&)> abort_;
   std::mutex mutex_;  // of is_over_
   std::condition_variable over_;
   bool is_over_ = false;
-  std::atomic<std::size_t> connecting_{0}, connected_{0};
   std::thread thread_;
 };
 
@@ -127,11 +133,13 @@ struct CudaWorld::Impl {
     const CudaCollectives collectives = collectives_for(options.collectives, of_rank, has_nccl());
     if (collectives == CudaCollectives::kLocal) let_reach_each_other(gpus);
     if (ranks > 1) exchange = make_exchange(graph, options, collectives);
+    if (ranks > 1) watch_stages();
     for (std::size_t rank = 0; rank < ranks; ++rank) {
       CudaOptions own = options.each;
       own.device = of_rank[rank];
       if (ranks > 1) {
         own.choices = choices;
+        own.stages = &*stages;
         own.graphs = own.graphs && options.graphs_of_several && can_all_replay(graph);
       }
       devices.push_back(std::make_unique<CudaDevice>(
@@ -140,6 +148,22 @@ struct CudaWorld::Impl {
     }
     if (!options.each.host_visible) require_room_on_cards(of_rank);
     prepare();
+  }
+
+  void watch_stages() {
+    std::vector<Rank> ranks;
+    for (std::size_t rank = 0; rank < gpu_of_rank.size(); ++rank) ranks.emplace_back(rank);
+    const std::size_t count = ranks.size();
+    stages.emplace(std::move(ranks), count, time_now);
+  }
+
+  // What a rank's thread does at last, before it is joined.
+  void wait_for_others(Rank rank, std::string_view what) {
+    const std::int64_t patience_ms = std::max(options.timeout_ms, options.each.least_patience_ms);
+    if (stages) stages->enter(rank, what, std::chrono::milliseconds(patience_ms));
+  }
+  void have_come() {
+    for (std::size_t rank = 0; stages && rank < devices.size(); ++rank) stages->leave(Rank(rank));
   }
 
   // All ranks come through `act`, or none goes on.
@@ -155,7 +179,9 @@ struct CudaWorld::Impl {
 
   // Whoever fails later, while ranks connect, ends the others by an abort.
   void prepare() {
-    if (exchange) last_resort.emplace(*exchange, options, devices.size());
+    if (exchange)
+      last_resort.emplace(*exchange, *stages, options,
+                          [this](const std::string& late) { abort(late); });
     try {
       on_rank_threads(
           devices.size(),
@@ -164,12 +190,12 @@ struct CudaWorld::Impl {
             HostGroup& group = groups.of(Rank(rank));
             agree_after(group, [&] { device.allocate(); });
             agree_after(group, [&] { device.make_kernels(); });
-            if (last_resort) last_resort->connecting();
             device.connect(group);
-            if (last_resort) last_resort->connected();
             device.fill();
+            wait_for_others(Rank(rank), "connecting");
           },
           [&](const std::string& reason) { abort(reason); });
+      have_come();
     } catch (...) {
       end();
       throw;
@@ -188,8 +214,13 @@ struct CudaWorld::Impl {
     if (!exchange) return;
     try {
       on_rank_threads(
-          devices.size(), [&](std::size_t rank) { devices[rank]->close(); },
+          devices.size(),
+          [&](std::size_t rank) {
+            devices[rank]->close();
+            wait_for_others(Rank(rank), "closing");
+          },
           [](const std::string&) {});
+      have_come();
     } catch (const Error&) {
       // Nothing of the job is left to be told.
     }
@@ -232,6 +263,7 @@ struct CudaWorld::Impl {
   std::set<int> gpus;
   ThreadHostGroups groups;
   std::unique_ptr<CudaExchange> exchange;  // of several ranks
+  std::optional<StageWatch> stages;        // likewise
   std::vector<std::unique_ptr<CudaDevice>> devices;
   std::optional<LastResort> last_resort;
 };

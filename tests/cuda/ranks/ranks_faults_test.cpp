@@ -10,13 +10,18 @@
 
 #include <cuda_runtime_api.h>
 #include <doctest/doctest.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <atomic>
 #include <chrono>
+#include <csignal>
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
+#include <functional>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -69,25 +74,58 @@ struct Outcome {
   double teardown_s = 0;  // of the world
 };
 
-// Two ranks by NCCL, one fault.
+// What a rank does where it fails: it gets what says that somebody has heard of it.
+using Fault = std::function<void(const std::atomic<bool>&)>;
+
+void stop_until_heard(const std::atomic<bool>& is_heard) {
+  const auto begin = Clock::now();
+  while (!is_heard && seconds_since(begin) < 30)
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+}
+
+// Two ranks, one fault.
 class FaultRun {
  public:
-  FaultRun(const char* strategy, bool graphs)
-      : graph_(compile_case(small_case(), strategy)), options_(kTwoCardsNccl.options(2)) {
+  FaultRun(const char* strategy, bool graphs, const RankCards& cards = kTwoCardsNccl)
+      : graph_(compile_case(small_case(), strategy)), options_(cards.options(2)) {
+    options_.each.least_patience_ms = kTimeout_ms;
     options_.timeout_ms = kTimeout_ms;
     options_.graphs_of_several = graphs;
-    options_.give_up = [this](const std::string& text) { hear(text); };
+    options_.give_up = [this](const std::string& text) {
+      hear(text);
+      if (ends_process_) _exit(6);
+    };
   }
 
-  // `fault` gets what says that somebody has heard of it.
-  Outcome run(std::int64_t step, const std::function<void(const std::atomic<bool>&)>& fault) {
+  // As `sextant run` does, where threads do not come back.
+  void end_process_when_given_up() { ends_process_ = true; }
+
+  // Of rank 1 in a step.
+  Outcome run(std::int64_t step, const Fault& fault) {
+    FaultyHost host(step, [&] { begin(fault); });
+    return run_with(host);
+  }
+
+  // Of rank 1 where it comes to a stage.
+  Outcome run(RankStage stage, const Fault& fault) {
+    options_.each.at_stage = [this, stage, fault](Rank rank, RankStage now) {
+      if (rank == Rank(1) && now == stage && !is_begun_.exchange(true)) begin(fault);
+    };
+    FaultyHost host(-1, [] {});
+    return run_with(host);
+  }
+
+ private:
+  void begin(const Fault& fault) {
+    begin_ = Clock::now();
+    fault(is_heard_);
+  }
+
+  Outcome run_with(HostActors& host) {
     Outcome outcome;
-    auto world = std::make_unique<CudaWorld>(graph_, options_);
-    FaultyHost host(step, [&] {
-      begin_ = Clock::now();
-      fault(is_heard_);
-    });
+    std::unique_ptr<CudaWorld> world;
     try {
+      world = std::make_unique<CudaWorld>(graph_, options_);
       run_all(graph_, world->devices(), host, 12);
     } catch (const Error& error) {
       hear(error.what());
@@ -102,7 +140,6 @@ class FaultRun {
     return outcome;
   }
 
- private:
   void hear(const std::string& text) {
     const std::lock_guard lock(mutex_);
     if (is_heard_) return;
@@ -117,7 +154,8 @@ class FaultRun {
   Clock::time_point begin_ = Clock::now();
   std::string text_;
   double heard_s_ = 0;
-  std::atomic<bool> is_heard_{false};
+  std::atomic<bool> is_heard_{false}, is_begun_{false};
+  bool ends_process_ = false;
 };
 
 void say(const std::string& what, std::int64_t step, bool graphs, const Outcome& outcome) {
@@ -163,12 +201,7 @@ TEST_CASE("a rank that stops on one of two GPUs is named to whoever waits for it
     CAPTURE(strategy);
     CAPTURE(stop.graphs);
     CAPTURE(stop.step);
-    const Outcome outcome =
-        FaultRun(stop.strategy, stop.graphs).run(stop.step, [](const std::atomic<bool>& is_heard) {
-          const auto begin = Clock::now();
-          while (!is_heard && seconds_since(begin) < 30)
-            std::this_thread::sleep_for(std::chrono::milliseconds(10));
-        });
+    const Outcome outcome = FaultRun(stop.strategy, stop.graphs).run(stop.step, stop_until_heard);
     say("stop " + strategy.substr(0, 4), stop.step, stop.graphs, outcome);
     CHECK(outcome.code == ErrorCode::kRankFailed);
     CHECK(outcome.seconds < kMost_s);
@@ -194,6 +227,96 @@ TEST_CASE("a rank that fails on one of two GPUs ends the other at once, with its
       CHECK(outcome.teardown_s < 5);
       check_contains(outcome.text, {"the file of rank 1 is gone"});
     }
+}
+
+namespace {
+
+struct StageFault {
+  const char* name;  // as doctest's and the table's
+  RankStage stage;
+  const char* meeting;  // that the other rank waits in
+  bool graphs = false;
+};
+constexpr StageFault kStages[] = {
+    {"prepare", RankStage::kPrepare, "with memory"},
+    {"connect", RankStage::kConnect, "connecting"},
+    {"capture", RankStage::kCapture, "whose steps can be graphs", true},
+    {"close", RankStage::kClose, "closing"}};
+
+void say(const std::string& what, const RankCards& cards, const StageFault& at,
+         const Outcome& outcome) {
+  std::printf("FAULT %-5s %-8s %-18s code %d after %.1f s, teardown %.1f s: %.200s\n", what.c_str(),
+              at.name, cards.text().c_str(), outcome.code ? static_cast<int>(*outcome.code) : -1,
+              outcome.seconds, outcome.teardown_s, outcome.text.c_str());
+}
+
+void check_usable(const RankCards& cards) {
+  const Outcome outcome = FaultRun(kData, true, cards).run(-1, [](const std::atomic<bool>&) {});
+  CHECK_FALSE(outcome.code.has_value());
+}
+
+// Graphs of steps are NCCL's alone.
+bool is_stage_of(const RankCards& cards, const StageFault& at) {
+  return !at.graphs || cards.collectives == CudaCollectives::kNccl;
+}
+
+void check_stops(const RankCards& cards) {
+  for (const StageFault& at : kStages) {
+    if (!is_stage_of(cards, at)) continue;
+    CAPTURE(at.name);
+    const Outcome outcome = FaultRun(kData, at.graphs, cards).run(at.stage, stop_until_heard);
+    say("stop", cards, at, outcome);
+    // A run that is over has nobody to throw at: its owner is told.
+    if (at.stage != RankStage::kClose) CHECK(outcome.code == ErrorCode::kRankFailed);
+    CHECK(outcome.seconds < kMost_s);
+    check_contains(outcome.text, {"rank 0: waited in meeting", at.meeting, "ranks 0 arrived",
+                                  "ranks 1 did not", "for 3 s"});
+  }
+  check_usable(cards);
+}
+
+void check_failures(const RankCards& cards) {
+  const bool is_nccl = cards.collectives == CudaCollectives::kNccl;
+  for (const StageFault& at : kStages) {
+    if (!is_stage_of(cards, at)) continue;
+    // Whoever frees communicators may wait for the one that does not: in a process of its own.
+    if (is_nccl && at.stage == RankStage::kClose) continue;
+    CAPTURE(at.name);
+    const auto begin = Clock::now();
+    const Outcome outcome =
+        FaultRun(kData, at.graphs, cards).run(at.stage, [](const std::atomic<bool>&) {
+          throw Error(ErrorCode::kDevice, "the card of rank 1 is gone");
+        });
+    say("fail", cards, at, outcome);
+    CHECK(outcome.teardown_s < 5);
+    CHECK(seconds_since(begin) < 30);
+    if (at.stage == RankStage::kClose) {
+      CHECK_FALSE(outcome.code.has_value());  // all steps were done
+      continue;
+    }
+    CHECK(outcome.code == ErrorCode::kDevice);
+    CHECK(outcome.seconds < 5);
+    check_contains(outcome.text, {"the card of rank 1 is gone"});
+  }
+  check_usable(cards);
+}
+
+}  // namespace
+
+TEST_CASE("a rank that stops while ranks of two GPUs begin, capture or end is named, in time" *
+          doctest::skip(!has_gpus(2))) {
+  check_stops(kTwoCardsNccl);
+}
+
+TEST_CASE("a rank that fails while ranks of two GPUs begin, capture or end ends the other at once" *
+          doctest::skip(!has_gpus(2))) {
+  check_failures(kTwoCardsNccl);
+}
+
+TEST_CASE("a rank that stops or fails while ranks of one GPU begin or end is named, in time" *
+          doctest::skip(!has_gpus(1))) {
+  check_stops(kOneCard);
+  check_failures(kOneCard);
 }
 
 TEST_CASE("a slow rank on one of two GPUs is waited for" * doctest::skip(!has_gpus(2))) {
@@ -265,6 +388,72 @@ TEST_CASE("a kernel fault on one of two GPUs ends both ranks in time" *
   const std::string command =
       std::string(kPlanted) + "=1 '" + program + "' --test-case='planted: a kernel*'";
   CHECK(std::system(command.c_str()) == 0);
+}
+
+constexpr const char* kFailsClosing = "SEXTANT_PLANTED_CLOSE";
+
+TEST_CASE("planted: a rank of two GPUs fails while it closes" *
+          doctest::skip(std::getenv(kFailsClosing) == nullptr)) {
+  FaultRun run(kData, false);
+  run.end_process_when_given_up();
+  const Outcome outcome = run.run(RankStage::kClose, [](const std::atomic<bool>&) {
+    throw Error(ErrorCode::kDevice, "the card of rank 1 is gone");
+  });
+  CHECK_FALSE(outcome.code.has_value());  // all steps were done
+  CHECK(outcome.teardown_s < kMost_s);
+}
+
+TEST_CASE("a rank that fails while ranks of two GPUs close ends their process in time" *
+          doctest::skip(!has_gpus(2) || std::getenv(kFailsClosing) != nullptr)) {
+  const std::string program = std::filesystem::read_symlink("/proc/self/exe");
+  const std::string command = "timeout 60 env " + std::string(kFailsClosing) + "=1 '" + program +
+                              "' --test-case='planted: a rank of two*'";
+  const auto begin = Clock::now();
+  const int status = std::system(command.c_str());
+  REQUIRE(WIFEXITED(status));
+  std::printf("FAULT fail  close    in a process: code %d after %.1f s with its start\n",
+              WEXITSTATUS(status), seconds_since(begin));
+  CHECK((WEXITSTATUS(status) == 0 || WEXITSTATUS(status) == 6));
+}
+
+constexpr const char* kKilledAt = "SEXTANT_PLANTED_KILL";
+
+// In a process of its own, which it kills where rank 1 comes to the stage.
+TEST_CASE("planted: a process of two GPUs is killed" *
+          doctest::skip(std::getenv(kKilledAt) == nullptr)) {
+  const std::string stage = std::getenv(kKilledAt);
+  for (const StageFault& at : kStages)
+    if (stage == at.name)
+      FaultRun(kData, at.graphs).run(at.stage, [](const std::atomic<bool>&) {
+        std::raise(SIGKILL);
+      });
+  if (stage == "replay")
+    FaultRun(kData, true).run(6, [](const std::atomic<bool>&) { std::raise(SIGKILL); });
+}
+
+TEST_CASE("a process that is killed at any stage leaves no memory of two GPUs taken" *
+          doctest::skip(!has_gpus(2) || std::getenv(kKilledAt) != nullptr)) {
+  const std::string program = std::filesystem::read_symlink("/proc/self/exe");
+  const std::int64_t before[] = {free_memory(0), free_memory(1)};
+  for (const std::string stage : {"prepare", "connect", "capture", "replay", "close"}) {
+    CAPTURE(stage);
+    const std::string command = std::string(kKilledAt) + "=" + stage + " '" + program +
+                                "' --test-case='planted: a process*' > /dev/null 2>&1";
+    // Some shells become the command, others tell of its end.
+    const int status = std::system(command.c_str());
+    CHECK((WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status) - 128) == SIGKILL);
+    // The driver takes back what was theirs a moment behind their end.
+    const auto begin = Clock::now();
+    const auto is_taken = [&](int card) {
+      return free_memory(card) < before[card] - (std::int64_t{16} << 20);
+    };
+    while ((is_taken(0) || is_taken(1)) && seconds_since(begin) < 5)
+      std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    std::printf("FAULT kill  %-8s memory back after %.1f s\n", stage.c_str(), seconds_since(begin));
+    CHECK_FALSE(is_taken(0));
+    CHECK_FALSE(is_taken(1));
+  }
+  check_usable(kTwoCardsNccl);
 }
 
 // Communicators, staging and arenas, as counted before anything is allocated, against the driver.
