@@ -62,6 +62,12 @@ elif [ "$sanitize" = yes ]; then
       --test-case-exclude="*the rate of a copy*" &
   done
   wait
+  # Scripts of communications, which several ranks of one card run, and by NCCL where there are two. Ranks wait for
+  # each other under the tool too, so every seventh case: a number that shares no factor with those of words.
+  SEXTANT_SWEEP_EVERY=7 log memcheck_ranks sanitizer memcheck build-gpu/tests/cuda/cuda_ranks_test \
+    --test-case="*pairs of words run right*one GPU*,*pairs of words run right*by NCCL*,every element type*one GPU*"
+  SEXTANT_SWEEP_EVERY=7 log racecheck_ranks sanitizer racecheck build-gpu/tests/cuda/cuda_ranks_test \
+    --test-case="*pairs of words run right*one GPU*,every element type*one GPU*"
   log memcheck_training sanitizer memcheck build-gpu/tests/cuda/cuda_training_test \
     --test-case="*leave the same bits*"
 fi
