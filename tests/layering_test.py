@@ -175,6 +175,7 @@ ROOMS = {
         "": [],
         "clusters": [],
         "reports": [],
+        "steps": [""],
     },
 }
 # The context that CUDA kernels are given owns the choices of products, which are kernels' business.

@@ -44,12 +44,13 @@ wanted() {
   printf '%-34s skipped: %d GPUs are needed\n' "$1" "$2"
   return 1
 }
-# train NAME CARDS MODEL GLOBAL_BATCH STRATEGY [OPTION ...]: our run, into a folder of the name.
+# train NAME CARDS MODEL GLOBAL_BATCH STRATEGY [OPTION ...]: our run, into a folder of the name. `data` says what it reads.
+data=(--data random)
 train() {
   local name="$1" cards="$2" model="$3" batch="$4" strategy="$5" out="$logs/$1"
   shift 5
   rm -f "$out.torch.log"  # a ratio is of one call
-  "$sextant" run "$model" -c "$cluster" --strategy "$strategy" --global-batch "$batch" --backend cuda --data random \
+  "$sextant" run "$model" -c "$cluster" --strategy "$strategy" --global-batch "$batch" --backend cuda "${data[@]}" \
     --steps "$steps" --profile 2 --gpus "$(seq -s, 0 $((cards - 1)))" --matmul-cache "$logs/matmul.cache" \
     --out "$out" --overwrite "$@" >"$out.log" 2>&1 && return 0
   tail -5 "$out.log"
@@ -76,44 +77,52 @@ sys.exit(theirs == "failed")
 EOS
 }
 has_torch() { python3 -c 'import torch' 2>/dev/null; }
+# torch CARDS PROGRAM ARGUMENT...: PyTorch's program, a process a card.
+torch() {
+  local cards="$1" launcher=(python3)
+  shift
+  [ "$cards" = 1 ] || launcher=(python3 -m torch.distributed.run --standalone --nproc-per-node "$cards")
+  "${launcher[@]}" "$@"
+}
 # row NAME CARDS MODEL GLOBAL_BATCH STRATEGY PEER_ARGUMENTS: of GPT-2 beside --peer. PyTorch's batch is per card.
 row() {
-  local name="$1" cards="$2" torch=(python3)
+  local name="$1" cards="$2"
   wanted "$name" "$cards" && train "$name" "$cards" "$peers/gpt2-$3-50304.json" "$4" "$5" || return 0
   if [ -n "$peer" ] && has_torch; then
-    [ "$cards" = 1 ] || torch=(python3 -m torch.distributed.run --standalone --nproc-per-node "$cards")
     # shellcheck disable=SC2086
-    (cd "$logs" && "${torch[@]}" "$peer" --model "$3" $6 --steps "$steps" >"$name.torch.log" 2>&1)
+    (cd "$logs" && torch "$cards" "$peer" --model "$3" $6 --steps "$steps" >"$name.torch.log" 2>&1)
   fi
   report "$name" "$5" || { tail -5 "$logs/$name.torch.log"; failed=1; }
 }
-# decoder NAME MODEL SAMPLES MICRO_BATCHES STRATEGY PEER_ARGUMENTS: on one card beside torch_decoder.py, which gets the
-# model's description from our plan.
+# decoder NAME CARDS MODEL SAMPLES MICRO_BATCHES STRATEGY PEER_ARGUMENTS: beside torch_decoder.py, which gets the model's
+# description from our plan. Samples are of a micro-batch of each replica.
 decoder() {
-  local name="$1" out="$logs/$1"
-  wanted "$name" 1 && train "$name" 1 "$2" $(($3 * $4)) "micro_batch=$3 $5" || return 0
+  local name="$1" cards="$2" model="$3" samples="$4" micro_batches="$5" strategy="$6" out="$logs/$1" replicas=1
+  [[ "$strategy" =~ dp=([0-9]+) ]] && replicas="${BASH_REMATCH[1]}"
+  wanted "$name" "$cards" || return 0
+  train "$name" "$cards" "$model" $((samples * micro_batches * replicas)) "micro_batch=$samples $strategy" || return 0
   if [ "$with_torch" = yes ] && has_torch; then
     python3 -c 'import json, sys; print(json.load(open(sys.argv[1]))["model_text"])' "$out/plan.json" >"$out.model.json"
     # shellcheck disable=SC2086
-    python3 "$peers/torch_decoder.py" "$out.model.json" --samples "$3" --micro-batches "$4" --steps "$steps" \
-      --profile "$out.torch.kernels.json" $6 >"$out.torch.log" 2>&1
+    torch "$cards" "$peers/torch_decoder.py" "$out.model.json" --samples "$samples" --micro-batches "$micro_batches" \
+      --steps "$steps" --profile "$out.torch.kernels.json" $7 >"$out.torch.log" 2>&1
   fi
-  report "$name" "$5" || { tail -5 "$out.torch.log"; failed=1; }
+  report "$name" "$strategy" || { tail -5 "$out.torch.log"; failed=1; }
 }
 printf '%-34s %10s %10s %7s %7s  %s\n' "step" "ours ms" "torch ms" "ratio" "MFU" "strategy"
 medium="$peers/gpt2-medium-50304.json" xl="$peers/gpt2-xl-50304.json"
 llama() { echo "llama:layers=$1,hidden=$2,heads=$3,kv_heads=$4,ffn=$5,vocab=$6,seq=$7"; }
-decoder medium-16x1024 "$medium" 16 1 "" ""
-decoder xl-8x1024 "$xl" 8 1 "" ""
-decoder xl-16x1024 "$xl" 16 1 "" ""
-decoder llama-1.2b-8x2048 "$(llama 16 2048 32 8 8192 32000 2048)" 8 1 "" ""
-decoder llama-3.2b-4x2048 "$(llama 28 3072 24 8 8192 128256 2048)" 4 1 "" ""
-decoder llama-3.2b-fp8 "$(llama 28 3072 24 8 8192 128256 2048)" 4 1 "precision=fp8" ""
-decoder medium-fp8 "$medium" 16 1 "precision=fp8" ""
-decoder llama-1x16384 "$(llama 8 2048 16 16 5632 32000 16384)" 1 1 "" ""
-decoder medium-8x4x1024 "$medium" 4 8 "" ""
-decoder llama-1.2b-full "$(llama 16 2048 32 8 8192 32000 2048)" 8 1 "recompute=full" "--recompute"
-decoder medium-dropout "$medium:dropout=0.1" 16 1 "" "--dropout 0.1"
+decoder medium-16x1024 1 "$medium" 16 1 "" ""
+decoder xl-8x1024 1 "$xl" 8 1 "" ""
+decoder xl-16x1024 1 "$xl" 16 1 "" ""
+decoder llama-1.2b-8x2048 1 "$(llama 16 2048 32 8 8192 32000 2048)" 8 1 "" ""
+decoder llama-3.2b-4x2048 1 "$(llama 28 3072 24 8 8192 128256 2048)" 4 1 "" ""
+decoder llama-3.2b-fp8 1 "$(llama 28 3072 24 8 8192 128256 2048)" 4 1 "precision=fp8" ""
+decoder medium-fp8 1 "$medium" 16 1 "precision=fp8" ""
+decoder llama-1x16384 1 "$(llama 8 2048 16 16 5632 32000 16384)" 1 1 "" ""
+decoder medium-8x4x1024 1 "$medium" 4 8 "" ""
+decoder llama-1.2b-full 1 "$(llama 16 2048 32 8 8192 32000 2048)" 8 1 "recompute=full" "--recompute"
+decoder medium-dropout 1 "$medium:dropout=0.1" 16 1 "" "--dropout 0.1"
 # encoder NAME SAMPLES SEQUENCE: BERT-base of masked tokens, beside torch_steps.py.
 encoder() {
   local name="$1" out="$logs/$1"
@@ -128,6 +137,26 @@ encoder bert-32x128 32 128
 encoder bert-64x128 64 128
 encoder bert-32x512 32 512
 encoder bert-64x512 64 512
+# synthetic NAME CARDS MODEL GLOBAL_BATCH STRATEGY OPTIMIZER PEER_ARGUMENTS: a model that reads no tokens, beside torch_steps.py.
+synthetic() {
+  local name="$1" cards="$2" strategy="$5" out="$logs/$1" data=()
+  wanted "$name" "$cards" && train "$name" "$cards" "$3" "$4" "$strategy" --optimizer "$6" || return 0
+  if [ "$with_torch" = yes ] && python3 -c 'import torch, transformers' 2>/dev/null; then
+    # shellcheck disable=SC2086
+    torch "$cards" "$peers/torch_steps.py" $7 --steps "$steps" --compile --device cuda >"$out.torch.log" 2>&1
+  fi
+  report "$name" "$strategy" || { tail -5 "$out.torch.log"; failed=1; }
+}
+synthetic resnet50-256 1 resnet50 256 "micro_batch=256" "momentum lr=0.01" "resnet50 --batch 256 --image 224"
+synthetic resnet50-dp2-256 2 resnet50 512 "dp=2 micro_batch=256" "momentum lr=0.01" \
+  "resnet50 --batch 256 --image 224 --strategy ddp"
+synthetic class-head-1m-tp2-1024 2 class-head-1m 1024 "tp=2 micro_batch=1024" adamw "class_head --batch 1024 --strategy tp"
+synthetic wide-deep-tp2-16384 2 "wide_deep:deep_vocab=20000000,hidden=1024x1024x1024x1024x1024x1024x1024" 16384 \
+  "tp=2 micro_batch=16384" adamw "wide_deep --batch 16384 --rows 20000000 --strategy tp"
+llama12="$(llama 16 2048 32 8 8192 32000 2048)"
+decoder llama-1.2b-dp2-8x2048 2 "$llama12" 8 1 "dp=2" "--strategy ddp"
+decoder llama-1.2b-zero3-8x2048 2 "$llama12" 8 1 "dp=2 zero=3" "--strategy fsdp"
+decoder llama-1.2b-tp2-8x2048 2 "$llama12" 8 1 "tp=2 sp=on" "--strategy tp"
 row medium-dp2-16x1024 2 medium 32 "dp=2 micro_batch=16" "--mbs 16 --strategy ddp"
 row large-dp2-12x1024 2 large 24 "dp=2 micro_batch=12" "--mbs 12 --strategy ddp"
 row xl-dp2-8x1024 2 xl 16 "dp=2 micro_batch=8" "--mbs 8 --strategy ddp"

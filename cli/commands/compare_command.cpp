@@ -1,5 +1,6 @@
 // `sextant compare`: what was predicted beside what was measured.
 #include "backends/cpu/machine_load.h"
+#include "cli/communication_report.h"
 #include "cli/runs/predicted_times.h"
 #include "cli/runs/run_backend.h"
 #include "cli/runs/run_record.h"
@@ -18,7 +19,9 @@
 #include <filesystem>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace sextant {
@@ -44,7 +47,6 @@ class Comparison {
     return is_planned_device_ && error ? Json(*error) : Json();
   }
 
- private:
   // Measured zero: nothing to be relative to.
   std::string error_text(double predicted, double measured) const {
     if (!is_planned_device_) return "other device";
@@ -52,6 +54,7 @@ class Comparison {
                         : "n/a";
   }
 
+ private:
   const bool is_planned_device_;
 };
 
@@ -115,6 +118,19 @@ void say_operators(const Comparison& comparison, const std::vector<OperatorRow>&
                             100 * *error));
 }
 
+// Nothing of a run that was not profiled, or by an earlier version.
+std::optional<CommunicationComparison> compared_communication(const PlannedJob& planned,
+                                                              const PhysicalGraph& graph,
+                                                              const Timeline& timeline,
+                                                              const RunRecord& record,
+                                                              const Comparison& comparison) {
+  if (!record.communication) return std::nullopt;
+  PredictedCommunication predicted = predicted_communication(planned, graph, timeline);
+  return CommunicationComparison{
+      std::move(predicted.use), *record.communication, std::move(predicted.mode),
+      [comparison](double first, double second) { return comparison.error_text(first, second); }};
+}
+
 void run_compare(const CompareArguments& arguments, const CommonOptions&, Console& console) {
   JobArguments job;
   job.plan_or_model = arguments.plan;
@@ -151,6 +167,8 @@ void run_compare(const CompareArguments& arguments, const CommonOptions&, Consol
     comparison.add_row(table, rows[i]);
   console.say(table.text());
   say_operators(comparison, rows, kinds, is_planned, console);
+  const auto communication = compared_communication(planned, graph, timeline, record, comparison);
+  if (communication) say(*communication, console);
   if (!is_planned)
     console.say(
         fmt::format("predicted for {}, measured on {}: the run checks order and losses of "
@@ -180,6 +198,7 @@ void run_compare(const CompareArguments& arguments, const CommonOptions&, Consol
        {"slowdown", slower ? Json(*slower) : Json()},
        {"per_operator", rows_json(rows, predicted.works)},
        {"per_kind", rows_json(kinds)},
+       {"communication", communication ? to_json(*communication) : Json()},
        {"median_operator_error", comparison.error_json(median_error(rows))},
        {"end", to_string(record.end)},
        {"steps", record.steps},

@@ -1,4 +1,6 @@
 // `sextant compare PLAN RECORDING`: where a recorded run left the plan.
+#include "cli/communication_report.h"
+#include "cli/runs/predicted_times.h"
 #include "cli/runs/run_record.h"
 #include "cli/verbs.h"
 #include "cli/workflow.h"
@@ -18,6 +20,7 @@
 #include <algorithm>
 #include <array>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -77,6 +80,17 @@ void say_times(const Steps& steps, const std::vector<LaunchTimes>& kinds,
   TextTable by_launch({"the longest launches", "predicted", "recorded", "error"});
   add_rows(by_launch, launches, kMostLaunches);
   console.say(by_launch.text());
+}
+
+CommunicationComparison communication_of(const PlannedJob& planned, const Steps& steps) {
+  PredictedCommunication predicted = predicted_communication(planned, steps.graph, steps.plan);
+  const CommunicationUse measured =
+      communication_use(steps.graph, std::span(&steps.run.timeline, 1),
+                        [&](Rank rank, RunId run) { return run_name(steps.graph, rank, run); });
+  return {std::move(predicted.use), measured, std::move(predicted.mode),
+          [](double first, double second) {
+            return error_text(duration_from_seconds(first), duration_from_seconds(second));
+          }};
 }
 
 // "3 ms", or "-2 ms" of what began before the step before was over.
@@ -182,9 +196,11 @@ void run_compare_recording(const CompareArguments& arguments, const PlannedJob& 
       times_by([&](Rank rank, RunId run) { return kind_of_launch(graph, rank, run); });
   const std::vector<LaunchTimes> launches =
       times_by([&](Rank rank, RunId run) { return run_name(graph, rank, run); });
+  const CommunicationComparison communication = communication_of(planned, steps);
   const auto divergence = first_divergence(steps.plan, steps.run.timeline, kOnTime);
   if (!arguments.trace.empty()) write_both(steps, arguments.trace);
   say_times(steps, kinds, launches, console);
+  say(communication, console);
   console.say(fmt::format("issue order of {} over {}: equal; messages: {}",
                           counted(graph.ranks.size(), "rank"),
                           counted(recording.header.steps, "step"),
@@ -198,6 +214,7 @@ void run_compare_recording(const CompareArguments& arguments, const PlannedJob& 
                                {"step", steps.run.step},
                                {"per_kind", times_json(kinds, "kind")},
                                {"per_operator", times_json(launches, "name")},
+                               {"communication", to_json(communication)},
                                {"message_order_equal", steps.run.waits.launches == 0},
                                {"first_divergence", divergence_json(steps, divergence)}});
 }

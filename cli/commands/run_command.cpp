@@ -30,6 +30,8 @@
 #include "experiments/data_pipeline/data_times.h"
 #include "io/open_data.h"
 #include "io/training_host.h"
+#include "simulator/recordings/stamped_steps.h"
+#include "simulator/steps/communication_use.h"
 
 #include <fmt/core.h>
 #include <nlohmann/json.hpp>
@@ -463,6 +465,14 @@ std::optional<Trained> train(const RunSetup& setup, TrainingHost& host,
   std::rethrow_exception(failure);
 }
 
+// Of the profiled steps, as every process can tell it.
+CommunicationUse measured_communication(const RunSetup& setup,
+                                        const std::vector<Device*>& devices) {
+  const auto steps = stamped_steps(setup.graph, gather_stamps(setup.processes, devices));
+  return communication_use(setup.graph, steps,
+                           [&](Rank rank, RunId run) { return run_name(setup.graph, rank, run); });
+}
+
 // Extra steps with stamps; the first is warm-up. Seconds per step, mean over ranks. A signal in the
 // middle or a failure keeps what was trained, without them.
 void profile(const RunSetup& setup, const SampleData* data, RunRecord& record,
@@ -480,6 +490,7 @@ void profile(const RunSetup& setup, const SampleData* data, RunRecord& record,
           static_cast<double>(setup.arguments.profile) * static_cast<double>(devices.size());
       add_times(setup.graph, devices, 1.0 / shares, record);
       gather_times(setup.processes, record);
+      record.communication = measured_communication(setup, devices);
     };
     const auto text = [&] {
       const auto finished = world->finished_launches();

@@ -2,6 +2,7 @@
 #include "cli/runs/predicted_times.h"
 
 #include "core/base/quantile.h"
+#include "simulator/costs/overlap.h"
 #include "simulator/modes/simulate.h"
 
 #include <algorithm>
@@ -77,6 +78,19 @@ PredictedTimes predicted_times(const PhysicalGraph& graph, const CostModel& cost
     }
   }
   return predicted;
+}
+
+PredictedCommunication predicted_communication(const PlannedJob& planned,
+                                               const PhysicalGraph& graph,
+                                               const Timeline& timeline) {
+  const WorkName name = [&](Rank rank, RunId run) { return run_name(graph, rank, run); };
+  SimulateOptions options;
+  options.mode = SimulationMode::kTimed;
+  options.overlap = overlap_shares(planned.job.cluster);
+  if (options.overlap.empty())
+    return {communication_use(graph, std::span(&timeline, 1), name), "step"};
+  const Timeline timed = simulate_timeline(graph, *planned.cost, *planned.network, options);
+  return {communication_use(graph, std::span(&timed, 1), name), "timed"};
 }
 
 std::vector<OperatorRow> operator_rows(const std::map<std::string, double>& predicted,

@@ -7,6 +7,7 @@
 #include "core/costs/cluster.h"
 #include "core/costs/cost_model.h"
 #include "core/graphs/physical_graph.h"
+#include "simulator/steps/communication_use.h"
 #include "simulator/steps/timeline.h"
 
 #include <map>
@@ -40,6 +41,16 @@ struct PredictedTimes {
 // Of a timeline that has every rank.
 PredictedTimes predicted_times(const PhysicalGraph& graph, const CostModel& cost,
                                const Timeline& timeline);
+
+// Of the same launches by name; with what kernels and communications do to each other, in timed
+// mode, where the cluster says that, else of `timeline`.
+struct PredictedCommunication {
+  CommunicationUse use;
+  std::string mode;
+};
+PredictedCommunication predicted_communication(const PlannedJob& planned,
+                                               const PhysicalGraph& graph,
+                                               const Timeline& timeline);
 
 struct OperatorRow {
   std::string name;

@@ -31,6 +31,23 @@ StepMetrics metrics_from(const std::string& text) {
   return metrics;
 }
 
+// Times of a rank, in picoseconds.
+Json stamps_json(std::size_t rank, const std::vector<Stamp>& stamps) {
+  Json list = Json::array();
+  for (const Stamp& stamp : stamps)
+    list.push_back({stamp.run.value, stamp.step, stamp.begin.value, stamp.end.value});
+  return {{"rank", rank}, {"stamps", list}};
+}
+
+Stamp stamp_from(const Json& json) {
+  Stamp stamp;
+  stamp.run = RunId(json.at(0).get<std::int32_t>());
+  stamp.step = json.at(1).get<std::int64_t>();
+  stamp.begin = Duration(json.at(2).get<std::int64_t>());
+  stamp.end = Duration(json.at(3).get<std::int64_t>());
+  return stamp;
+}
+
 }  // namespace
 
 MetricsWay::MetricsWay(RunProcesses& processes, TrainingHost& host, RunRecorder& recorder,
@@ -81,6 +98,26 @@ void gather_times(RunProcesses& processes, RunRecord& record) {
   }
   // Times of a part would stand beside predictions of the whole.
   if (record.kind_time_s.contains("")) record.kind_time_s.clear();
+}
+
+std::vector<std::vector<Stamp>> gather_stamps(RunProcesses& processes,
+                                              const std::vector<Device*>& devices) {
+  std::vector<std::vector<Stamp>> stamps(devices.size());
+  Json own = Json::array();
+  for (std::size_t rank = 0; rank < devices.size(); ++rank) {
+    if (devices[rank] == nullptr) continue;
+    const auto of_rank = devices[rank]->stamps();
+    stamps[rank].assign(of_rank.begin(), of_rank.end());
+    if (processes.are_several()) own.push_back(stamps_json(rank, stamps[rank]));
+  }
+  if (!processes.are_several()) return stamps;
+  for (const std::string& text : processes.gather(own.dump()))
+    for (const Json& told : Json::parse(text)) {
+      std::vector<Stamp>& of_rank = stamps[told.at("rank").get<std::size_t>()];
+      of_rank.clear();
+      for (const Json& stamp : told.at("stamps")) of_rank.push_back(stamp_from(stamp));
+    }
+  return stamps;
 }
 
 std::vector<IssueHash> gather_hashes(RunProcesses& processes, std::vector<IssueHash> hashes) {

@@ -2,6 +2,7 @@
 // of what ranks issued. In a run of one process there is nobody to tell.
 #pragma once
 
+#include "actor/protocol/device.h"
 #include "actor/runtime.h"
 #include "cli/runs/run_processes.h"
 #include "cli/runs/run_record.h"
@@ -38,6 +39,10 @@ class MetricsWay {
 
 // Times of `record` become sums over all processes.
 void gather_times(RunProcesses& processes, RunRecord& record);
+
+// By rank: each process has those of its devices (nullptr: in another process) and gets all.
+std::vector<std::vector<Stamp>> gather_stamps(RunProcesses& processes,
+                                              const std::vector<Device*>& devices);
 
 // By rank: each process has those of its ranks and gets all.
 std::vector<IssueHash> gather_hashes(RunProcesses& processes, std::vector<IssueHash> hashes);

@@ -2,6 +2,7 @@
 #include "cli/runs/run_record.h"
 
 #include "actor/protocol/program_tables.h"
+#include "cli/communication_report.h"
 #include "cli/layer_names.h"
 #include "core/base/check.h"
 #include "core/text/json_reader.h"
@@ -101,6 +102,7 @@ std::string to_json_text(const RunRecord& record) {
       {"issued", issued},
       {"operator_time_s", record.operator_time_s},
       {"kind_time_s", record.kind_time_s},
+      {"communication", record.communication ? to_json(*record.communication) : Json()},
       {"others_share", optional_json(record.others_share)},
       {"yardstick_s", optional_json(record.yardstick_s)}};
   return json.dump(1) + "\n";
@@ -152,6 +154,8 @@ RunRecord run_record_from_json(std::string_view text, std::string_view file_name
   };
   read_times("operator_time_s", record.operator_time_s);
   if (root.contains("kind_time_s")) read_times("kind_time_s", record.kind_time_s);
+  if (const auto communication = root.find_value("communication"))
+    record.communication = communication_use_from_json(*communication);
   record.others_share = optional_at(root, "others_share");
   record.yardstick_s = optional_at(root, "yardstick_s");
   return record;

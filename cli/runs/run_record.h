@@ -4,6 +4,7 @@
 #include "actor/runtime.h"
 #include "core/base/units.h"
 #include "core/graphs/physical_graph.h"
+#include "simulator/steps/communication_use.h"
 
 #include <cstdint>
 #include <map>
@@ -42,6 +43,7 @@ struct RunRecord {
   std::vector<IssueHash> issued;  // by rank, over all steps; empty: not all were done
   // Per step and rank, of profiled extra steps; by name, and by operator kind.
   std::map<std::string, double> operator_time_s, kind_time_s;
+  std::optional<CommunicationUse> communication;  // of the same steps; nothing: not profiled
   // Of the machine's processor time, meanwhile; nothing where it is not known, as of a GPU.
   std::optional<double> others_share;
   // Of the machine's processors meanwhile (backends/cpu/yardstick.h), a mean; likewise.

@@ -55,6 +55,8 @@ def check_equal_to_one_process(program):
         expect(several["devices"] == f"4 CPU ranks in {processes} processes", several["devices"])
         expect(set(several["operator_time_s"]) == set(one["operator_time_s"]),
                "the profile lacks operators of other processes")
+        rows = [{(row["queue"], row["kind"], row["launches"]) for row in of["communication"]["rows"]} for of in (one, several)]
+        expect(rows[0] == rows[1] and len(rows[0]) > 1, f"communication in {processes} processes: {rows}")
         program.run("compare", f"{name}/plan.json", name).expect_code(0)
 
 

@@ -46,6 +46,8 @@ def check_repeated(program):
     # A queue is in one launch at a time, so no kind of one queue takes longer than all steps together.
     expect(kinds["all_reduce"]["recorded_s"] + kinds["all_reduce"]["recorded_wait_s"] <= sum(replay["recorded_step_times_s"]),
            f"launches that start together are counted one by one: {kinds['all_reduce']}")
+    both = comparison["communication"]
+    expect(both["measured"]["exposed_s"] > 0 and [row["launches"] for row in both["measured"]["rows"]], f"{both}")
     text = program.run("compare", "run/plan.json", "run.rec").expect_code(0).out
     expect("leaves the plan at rank" in text or "of when the plan has it" in text, f"where it left the plan: {text}")
 

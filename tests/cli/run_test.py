@@ -53,6 +53,47 @@ def check_other_device(program):
     expect(document["slowdown"] is None, "nobody measured the figures of a built-in cluster")
 
 
+def is_use(use):
+    """What is told of communication, of either side, fits together; times are per step and rank."""
+    rows = use["rows"]
+    expect(rows and all(0 <= row["exposed_s"] <= row["in_progress_s"] for row in [use, *rows]), f"{use}")
+    # What two rows have in common counts once in the sum; what one computes beside hides what the other adds.
+    for key in ("in_progress_s", "exposed_s"):
+        expect(max(row[key] for row in rows) <= use[key] + 1e-9 and use[key] <= sum(row[key] for row in rows) + 1e-9,
+               f"{key}: {use}")
+    expect(use["compared_s"] <= use["computation_beside_s"] + 1e-9, f"{use}")
+    expect(use["slowdown"] is None or use["slowdown"] > 0, f"{use}")
+    return {(row["queue"], row["kind"]): row["launches"] for row in rows}
+
+
+def check_communication(program):
+    """compare puts exposed communication and the slow-down beside it next to what was measured, per queue and kind."""
+    kinds = {"dp=2": {("collective", "all_reduce")}, "tp=2": {("collective", "all_reduce")},
+             "dp=2 zero=3": {("collective", kind) for kind in ("all_reduce", "all_gather", "reduce_scatter")},
+             "pp=2 micro_batch=2": {("transfer_out_forward", "transfer"), ("transfer_out_backward", "transfer"),
+                                    ("transfer_in_forward", "transfer"), ("transfer_in_backward", "transfer")}}
+    for strategy, wanted in kinds.items():
+        program.run("run", TINY, *CPU, "--strategy", strategy, "--global-batch", "4", "--data", "random", "--steps", "4",
+                    "--profile", "2", "--out", "beside", "--overwrite").expect_code(0)
+        document = program.run("compare", "beside/plan.json", "beside", "--json").expect_code(0).document()
+        both = document["communication"]
+        expect(both["mode"] == "step", f"no cluster of CPU ranks says what slows what: {both['mode']}")
+        predicted, measured = is_use(both["predicted"]), is_use(both["measured"])
+        expect(predicted == measured and wanted <= set(measured), f"{strategy}: {predicted} and {measured}")
+        expect(both["measured"] == record_of(program, "beside")["communication"], "what the run kept is what is compared")
+        text = program.run("compare", "beside/plan.json", "beside").expect_code(0).out
+        expect("exposed, predicted" in text and "computation beside communication:" in text, text)
+    # One rank has none; a run without --profile measured none.
+    program.run("run", TINY, "-c", "cpu:ranks=1,memory=1GiB", "--strategy", "dp=1", "--global-batch", "4", "--data", "random",
+                "--steps", "4", "--profile", "1", "--out", "alone").expect_code(0)
+    alone = program.run("compare", "alone/plan.json", "alone", "--json").expect_code(0).document()["communication"]
+    expect(alone["measured"]["rows"] == [] and alone["measured"]["in_progress_s"] == 0, f"{alone}")
+    expect("communication" not in program.run("compare", "alone/plan.json", "alone").expect_code(0).out, "a table of nothing")
+    program.run("run", TINY, *CPU, *JOB, "--steps", "4", "--out", "plain").expect_code(0)
+    plain = program.run("compare", "plain/plan.json", "plain", "--json").expect_code(0).document()
+    expect(plain["communication"] is None, f"{plain['communication']}")
+
+
 def check_changed_speed(program):
     """compare tells a machine that became slower from a prediction that is wrong."""
     shown = program.run("cluster", "show", *CPU[1:], "--json").expect_code(0).document()["cluster"]
@@ -279,7 +320,7 @@ def check_edited_figures(program):
 
 if __name__ == "__main__":
     sys.exit(run_checks(
-        check_other_device, check_changed_speed, check_overwrite, check_skipped_steps, check_dropped_choices,
+        check_other_device, check_communication, check_changed_speed, check_overwrite, check_skipped_steps, check_dropped_choices,
         check_diverged, check_signal_within_a_step, check_interrupted_run_is_read,
         check_interrupted_profile, check_interrupted_export, check_interrupted_search,
         check_one_step, check_edited_figures))
