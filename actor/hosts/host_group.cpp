@@ -9,6 +9,13 @@
 
 namespace sextant {
 
+std::string reason_of_abort(const Error& error) {
+  constexpr std::string_view kStopped = "stopped: ";
+  std::string reason = error.what();
+  if (reason.starts_with(kStopped)) reason.erase(0, kStopped.size());
+  return reason;
+}
+
 HostBytes host_bytes(std::string_view text) {
   const auto bytes = std::as_bytes(std::span(text));
   return {bytes.begin(), bytes.end()};
@@ -45,18 +52,18 @@ Error to_error(std::span<const std::byte> bytes) {
 
 }  // namespace
 
-void HostGroup::agree(const std::optional<Error>& own) {
+void HostAgreement::agree(const std::optional<Error>& own) {
   for (const HostBytes& error : all_gather(to_bytes(own)))
     if (!error.empty()) throw to_error(error);
 }
 
-HostBytes HostGroup::broadcast(std::span<const std::byte> own, Rank root) {
+HostBytes HostAgreement::broadcast(std::span<const std::byte> own, Rank root) {
   require(own.empty() || rank() == root, ErrorCode::kInternal, "rank {} brings what rank {} has",
           rank().value, root.value);
   return std::move(all_gather(own)[root.index()]);
 }
 
-void HostGroup::agree_after(const std::function<void()>& act) {
+void HostAgreement::agree_after(const std::function<void()>& act) {
   std::optional<Error> failed;
   try {
     act();

@@ -21,10 +21,11 @@
 
 namespace sextant {
 
-// As one member sees it. Once the group is aborted every call throws Error(kRankFailed).
-class HostGroup {
+// What all members decide together, as one of them sees it. Once it is aborted every call throws
+// Error(kRankFailed).
+class HostAgreement {
  public:
-  virtual ~HostGroup() = default;
+  virtual ~HostAgreement() = default;
   virtual Rank rank() const = 0;  // the number of this member
   virtual std::size_t size() const = 0;
   // Who a member is, for an error: "process 1 on host b".
@@ -36,14 +37,6 @@ class HostGroup {
   // returns when all have made it. What each member brought, by member:
   virtual std::vector<HostBytes> all_gather(std::span<const std::byte> own) = 0;
 
-  // Messages of two: any thread. A message goes out at once, to oneself too; those of one sender
-  // and one tag arrive in the order in which they were sent.
-  virtual void send(Rank to, HostTag tag, HostBytes bytes) = 0;
-  virtual HostBytes receive(Rank from, HostTag tag) = 0;
-  virtual HostMessage receive_any(HostTag tag) = 0;
-  // The same without waiting; nothing: there is none yet.
-  virtual std::optional<HostMessage> try_receive_any(HostTag tag) = 0;
-
   // All go on, or none: throws on every member the error of the first one, by number, that brings
   // one.
   void agree(const std::optional<Error>& own);
@@ -53,10 +46,24 @@ class HostGroup {
   void agree_after(const std::function<void()>& act);
 };
 
+class HostGroup : public HostAgreement {
+ public:
+  // Messages of two: any thread. A message goes out at once, to oneself too; those of one sender
+  // and one tag arrive in the order in which they were sent.
+  virtual void send(Rank to, HostTag tag, HostBytes bytes) = 0;
+  virtual HostBytes receive(Rank from, HostTag tag) = 0;
+  virtual HostMessage receive_any(HostTag tag) = 0;
+  // The same without waiting; nothing: there is none yet.
+  virtual std::optional<HostMessage> try_receive_any(HostTag tag) = 0;
+};
+
 // `all_gather` by messages of two, of a group whose members share nothing. `round`: how often this
 // member has called it before.
 std::vector<HostBytes> gather_by_messages(HostGroup& group, std::span<const std::byte> own,
                                           std::uint64_t round);
+
+// The reason of an abort, of what calls throw once a group is aborted.
+std::string reason_of_abort(const Error& error);
 
 HostBytes host_bytes(std::string_view text);
 std::string host_text(std::span<const std::byte> bytes);

@@ -29,6 +29,8 @@ enum class HostSubject : std::uint8_t {
   kActors,
   kWork,
   kCheckpoint,
+  kRanks,
+  kProgress,
   kTest,
 };
 

@@ -77,7 +77,7 @@ void require_workspace(const PhysicalGraph& graph, const Devices& devices,
 
 struct CpuWorld::Impl {
   Impl(const PhysicalGraph& graph, const CpuOptions& given,
-       const std::optional<CpuProcesses>& given_processes)
+       const std::optional<RankProcesses>& given_processes)
       : options(given),
         processes(given_processes),
         kernels(table_of(given.kernels)),
@@ -164,7 +164,7 @@ struct CpuWorld::Impl {
 
   const std::chrono::steady_clock::time_point epoch = std::chrono::steady_clock::now();
   const CpuOptions options;
-  const std::optional<CpuProcesses> processes;
+  const std::optional<RankProcesses> processes;
   const KernelTable kernels;
   std::mutex mutex;
   std::condition_variable ending;
@@ -174,7 +174,7 @@ struct CpuWorld::Impl {
 };
 
 CpuWorld::CpuWorld(const PhysicalGraph& graph, const CpuOptions& options,
-                   const std::optional<CpuProcesses>& processes)
+                   const std::optional<RankProcesses>& processes)
     : impl_(std::make_unique<Impl>(graph, options, processes)) {}
 
 CpuWorld::~CpuWorld() = default;

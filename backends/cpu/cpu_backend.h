@@ -2,8 +2,7 @@
 // collectives through shared memory and messages that move and count the reference volumes.
 #pragma once
 
-#include "actor/hosts/host_group.h"
-#include "actor/hosts/rank_blocks.h"
+#include "actor/hosts/rank_processes.h"
 #include "actor/protocol/device.h"
 #include "backends/cpu/memory_meter.h"
 #include "core/base/units.h"
@@ -52,20 +51,14 @@ struct CpuOptions {
   std::optional<Bytes> memory;
 };
 
-// The processes of a job, as one of them sees them: each is a member of the group and has a block
-// of ranks. All make and destroy their worlds in the same order.
-struct CpuProcesses {
-  HostGroup& group;
-  RankBlocks blocks;
-};
-
-// Owns one Device per rank of this process and what they share.
+// Owns one Device per rank of this process and what they share. Processes of a job make and destroy
+// their worlds in the same order.
 class CpuWorld {
  public:
   // Throws Error(kInfeasible) before memory is touched when arenas and workspace do not fit. Of
   // several processes all have their world, or none has.
   CpuWorld(const PhysicalGraph& graph, const CpuOptions& options,
-           const std::optional<CpuProcesses>& processes = std::nullopt);
+           const std::optional<RankProcesses>& processes = std::nullopt);
   ~CpuWorld();
   CpuWorld(const CpuWorld&) = delete;
   CpuWorld& operator=(const CpuWorld&) = delete;

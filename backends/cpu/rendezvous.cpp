@@ -55,7 +55,7 @@ constexpr HostTag kArrivalTag{HostSubject::kArrival, 0};
 // Messages of one meeting.
 class MeetingLinks final : public MemberLinks {
  public:
-  MeetingLinks(const CpuProcesses& processes, const std::vector<Rank>& ranks, HostTag tag,
+  MeetingLinks(const RankProcesses& processes, const std::vector<Rank>& ranks, HostTag tag,
                std::atomic<std::int64_t>& awaited)
       : group_(processes.group),
         tag_(tag),
@@ -108,7 +108,7 @@ std::string text_of(const PhysicalGraph& graph, const Half& half) {
 }  // namespace
 
 Rendezvous::Rendezvous(const PhysicalGraph& graph, std::chrono::milliseconds timeout,
-                       CpuCollectives collectives, const std::optional<CpuProcesses>& processes)
+                       CpuCollectives collectives, const std::optional<RankProcesses>& processes)
     : graph_(graph), timeout_(timeout), collectives_(collectives), processes_(processes) {
   require(!processes || collectives == CpuCollectives::kDirect, ErrorCode::kUsage,
           "scripts run in one process");
@@ -242,11 +242,11 @@ void Rendezvous::hear_all(const std::function<void(const std::string&)>& lost) {
       if (message.bytes.empty()) return;
       hear(message);
     }
+  } catch (const Error& error) {
+    reason = reason_of_abort(error);
   } catch (const std::exception& error) {
     reason = error.what();
   }
-  constexpr std::string_view kStopped = "stopped: ";
-  if (reason.starts_with(kStopped)) reason.erase(0, kStopped.size());
   abort(reason);
   lost(reason);
 }

@@ -45,7 +45,7 @@ class Rendezvous {
 
   Rendezvous(const PhysicalGraph& graph, std::chrono::milliseconds timeout,
              CpuCollectives collectives = CpuCollectives::kDirect,
-             const std::optional<CpuProcesses>& processes = std::nullopt);
+             const std::optional<RankProcesses>& processes = std::nullopt);
   ~Rendezvous();
   Rendezvous(const Rendezvous&) = delete;
   Rendezvous& operator=(const Rendezvous&) = delete;
@@ -91,7 +91,7 @@ class Rendezvous {
   const PhysicalGraph& graph_;
   const std::chrono::milliseconds timeout_;
   const CpuCollectives collectives_;
-  const std::optional<CpuProcesses> processes_;
+  const std::optional<RankProcesses> processes_;
   std::int64_t num_running_ = 0;  // meetings of several processes that move data
   ReusedThread hearing_;
   mutable std::mutex mutex_;

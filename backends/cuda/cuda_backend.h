@@ -1,6 +1,7 @@
 // Devices on CUDA GPUs, without CUDA headers: what the rest of the project sees.
 #pragma once
 
+#include "actor/hosts/rank_processes.h"
 #include "actor/hosts/stage_watch.h"
 #include "actor/protocol/device.h"
 #include "core/costs/communication_volume.h"
@@ -9,6 +10,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -59,14 +61,14 @@ std::string nccl_version();
 
 // How ranks exchange bytes. Local: launch threads of one process meet on the host and pull from
 // each other by kernels; ranks may share a card. NCCL: its collectives, a card per rank, and no
-// host waits. Automatic: NCCL where that is so and the build has it.
+// host waits. Automatic: NCCL where that is so and the build has it; always over processes.
 enum class CudaCollectives : std::uint8_t { kAutomatic, kNccl, kLocal };
 
 struct CudaWorldOptions {
   // What every rank is run with, but for `device`, `choices` and `stages`, which mean nothing here.
   CudaOptions each;
-  std::vector<int> gpus;  // CUDA ordinals; empty: all
-  int ranks_per_gpu = 1;  // rank r is on gpus[r / ranks_per_gpu]
+  std::vector<int> gpus;  // CUDA ordinals in this process; empty: all
+  int ranks_per_gpu = 1;  // rank r is on gpus[r / ranks_per_gpu] (rank_placement.h)
   CudaCollectives collectives = CudaCollectives::kAutomatic;
   // With `each.graphs`, steps of several ranks are graphs too, where NCCL exchanges.
   bool graphs_of_several = false;
@@ -80,20 +82,23 @@ struct CudaWorldOptions {
 // What ranks on these cards exchange by, and the refusals of CudaWorld that need no graph.
 CudaCollectives collectives_of(std::size_t ranks, const CudaWorldOptions& options);
 
-// Owns one device per rank of a plan and what they share. Launch threads are the caller's, one per
-// rank (run_all).
+// Owns one device per rank of this process and what they share. Launch threads are the caller's,
+// one per rank (run_all). Processes of a job make and destroy their worlds in the same order.
 class CudaWorld {
  public:
   // Throws Error(kUsage) for a GPU twice, or NCCL for ranks that share one, Error(kDevice) for one
   // that cannot be used or reached by another, Error(kInfeasible) for more ranks than there is room
   // for, or more memory than ranks that share a card have together: before anything is allocated.
-  CudaWorld(const PhysicalGraph& graph, const CudaWorldOptions& options);
+  // Of several processes all have their world, or none has.
+  CudaWorld(const PhysicalGraph& graph, const CudaWorldOptions& options,
+            const std::optional<RankProcesses>& processes = std::nullopt);
   ~CudaWorld();
   CudaWorld(const CudaWorld&) = delete;
   CudaWorld& operator=(const CudaWorld&) = delete;
 
-  std::vector<Device*> devices();  // by rank, prepared
-  // What exchanges sent so far, sorted, zero entries left out.
+  // By rank, prepared; nullptr: the rank is in another process.
+  std::vector<Device*> devices();
+  // What the ranks of this process sent in exchanges so far, sorted, zero entries left out.
   std::vector<PairBytes> moved_bytes() const;
   // What the ranks of a card were counted to take of it: arenas, scratch, staging, communicators.
   // What libraries take for themselves comes on top.

@@ -193,7 +193,7 @@ void CudaDevice::fill() {
 // Code that is loaded, and memory that is allocated, while a kernel waits for a peer may wait for
 // that kernel, and hold up the peer's thread meanwhile. So all that a step runs is loaded, and
 // every communication has run once, before the first step.
-void CudaDevice::connect(HostGroup& group) {
+void CudaDevice::connect(HostAgreement& group) {
   bind();
   group_ = &group;
   met();

@@ -43,7 +43,7 @@ class CudaDevice final : public Device {
   void resolve(const PhysicalGraph& graph, Rank rank);
   void allocate();
   void make_kernels();
-  void connect(HostGroup& group);
+  void connect(HostAgreement& group);
   void fill();
   CudaRankMemory memory_needed() const { return program_->memory_needed(); }
   void launch(std::span<const Launch> group, std::span<Fence> done) override;
@@ -116,7 +116,7 @@ class CudaDevice final : public Device {
 
   CudaOptions options_;
   CudaExchange* exchange_;
-  HostGroup* group_ = nullptr;
+  HostAgreement* group_ = nullptr;
   const std::chrono::milliseconds timeout_;
   DeviceSpec spec_;
   Rank rank_;

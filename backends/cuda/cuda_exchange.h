@@ -4,6 +4,7 @@
 
 #include "actor/hosts/host_group.h"
 #include "backends/cuda/kernels/movement/moves.h"
+#include "backends/cuda/program_company.h"
 #include "core/base/ids.h"
 #include "core/collective_script/collective_script.h"
 #include "core/costs/communication_volume.h"
@@ -87,11 +88,11 @@ class CudaExchange {
   virtual Bytes beside_staging(const CollectiveScript& script) const = 0;
   // Memory of a rank's card that the exchange takes for all its communications.
   virtual Bytes communicator_bytes(std::span<const CudaCommunication* const> own) const = 0;
-  // Multiprocessors that a communication takes which goes slowly; 0: it takes what it finds.
-  virtual int processors_of_slow() const = 0;
+  // Multiprocessors that a communication takes.
+  virtual ExchangeBlocks blocks() const = 0;
   // Once per rank, on a thread of its own whose card is current, when all ranks are prepared: makes
   // what the ranks share. `own` are the rank's communications in the order of issue, placed.
-  virtual void connect(std::span<CudaCommunication* const> own, HostGroup& group) = 0;
+  virtual void connect(std::span<CudaCommunication* const> own, HostAgreement& group) = 0;
   // Enqueues the communications of one launch, which start together and on whose streams nothing
   // behind them starts before peers have what they take from this rank. Waits for peers' launch
   // threads at most, never for device work. Throws Error(kRankFailed): aborted, or a peer did not
@@ -106,6 +107,8 @@ class CudaExchange {
   virtual std::optional<std::string> fault(Rank rank) = 0;
   // Which members have enqueued this communication of this step, for an error.
   virtual std::string arrivals(const CudaCommunication& communication, std::int64_t step) const = 0;
+  // Of a rank of this process, by group: how many communications it has enqueued. Any thread.
+  virtual std::vector<std::int64_t> enqueued(Rank /*rank*/) const { return {}; }
   // Whether all members have enqueued it, where a step can be captured.
   virtual bool have_all_arrived(const CudaCommunication& /*communication*/,
                                 std::int64_t /*step*/) const {
@@ -120,7 +123,7 @@ class CudaExchange {
   // A rank communicates no more, and nothing is under way: gives back what `connect` made. Likewise
   // called for all ranks, each on a thread.
   virtual void close(Rank rank) = 0;
-  // What the exchanges of all launches so far sent.
+  // What the ranks of this process sent in the exchanges of all launches so far.
   virtual Traffic traffic() const = 0;
 };
 

@@ -1,7 +1,6 @@
 // Resolution of a program to device addresses and kernels.
 #include "backends/cuda/cuda_program.h"
 
-#include "actor/protocol/overlap.h"
 #include "backends/cuda/communicator_key.h"
 #include "backends/cuda/cuda_check.h"
 #include "backends/cuda/cuda_state.h"
@@ -135,37 +134,25 @@ double CudaProgram::modelled_seconds(RunId id) const {
 void CudaProgram::find_company(const CudaExchange& exchange) {
   const ProgramTables tables(graph_, graph_.ranks[rank_].program);
   const std::optional<ProgramWaits> direct = direct_waits(tables);
-  const ProgramWaits waits = direct ? *direct : stepped_waits(tables);
-  const Overlap overlap = overlap_of(tables.runs, waits);
-  is_in_company_ = overlap.beside;
-  CompanyLoad load;
-  std::vector<double> seconds(runs_.size());
-  double computation = 0;
+  std::vector<double> seconds(runs_.size()), bytes(runs_.size());
   for (std::size_t i = 0; i < runs_.size(); ++i) {
-    const double bytes = exchanged_bytes(runs_[i]);
-    const bool computes = tables.runs[i].queue == QueueRole::kCompute;
-    seconds[i] = computes ? modelled_seconds(RunId(i)) : bytes / kSlowBytesPerSecond;
-    if (computes) computation += seconds[i];
-    if (!overlap.beside[i]) continue;
-    load.bytes += bytes;
-    if (computes) load.seconds += seconds[i];
+    seconds[i] = modelled_seconds(RunId(i));
+    bytes[i] = exchanged_bytes(runs_[i]);
   }
-  if (computation > 0) load.waiting_share = waiting_time(tables.runs, waits, seconds) / computation;
-  processors_of_slow_ = exchange.processors_of_slow();
-  if (processors_of_slow_ == 0 || !goes_slowly(load)) return;
-  is_beside_slow_ = overlap.beside;
+  company_ = company_of(tables.runs, direct ? *direct : stepped_waits(tables), seconds, bytes,
+                        exchange.blocks());
   for (std::size_t i = 0; i < runs_.size(); ++i)
     for (const auto& communication : runs_[i].communications)
-      communication->goes_slowly = overlap.beside[i];
+      communication->goes_slowly = company_.goes_slowly && company_.beside[i];
 }
 
 // 0: all.
 std::int32_t CudaProgram::processors_for(RunId id) const {
-  if (is_beside_slow_.empty() || !is_beside_slow_[id.index()]) return 0;
+  if (company_.taken.empty() || company_.taken[id.index()] == 0) return 0;
   int device = 0, all = 0;
   SEXTANT_CUDA(cudaGetDevice(&device));
   SEXTANT_CUDA(cudaDeviceGetAttribute(&all, cudaDevAttrMultiProcessorCount, device));
-  return std::max(1, all - processors_of_slow_);
+  return std::max(1, all - company_.taken[id.index()]);
 }
 
 // A launch has the staging of its queues to itself: launches of a queue follow each other, and none
@@ -278,7 +265,7 @@ void CudaProgram::make_kernels(CudaContext& device) {
   for (const RunId i : program_.order.keys()) {
     CudaRun& run = runs_[i.index()];
     device.set_processors(processors_for(i));
-    device.set_in_company(!is_in_company_.empty() && is_in_company_[i.index()]);
+    device.set_in_company(!company_.beside.empty() && company_.beside[i.index()]);
     if (run.communications.empty())
       make_kernels_of(i, table, device);
     else

@@ -11,6 +11,7 @@
 #include "backends/cuda/cuda_exchange.h"
 #include "backends/cuda/cuda_kernel.h"
 #include "backends/cuda/cuda_memory.h"
+#include "backends/cuda/program_company.h"
 #include "backends/cuda/step_number.h"
 #include "core/graphs/physical_graph.h"
 
@@ -133,9 +134,7 @@ class CudaProgram {
   Bytes near_size_;                      // of one step
   std::vector<CudaRun> runs_;
   std::vector<std::vector<CudaCommunication*>> communications_;
-  std::vector<bool> is_in_company_;   // by run; empty: nothing communicates
-  std::vector<bool> is_beside_slow_;  // by run; empty: no communication goes slowly
-  int processors_of_slow_ = 0;
+  ProgramCompany company_;  // empty: nothing communicates
   // By run, of each of its communications: staging, and what the exchange wants beside it.
   struct StagingPlace {
     Bytes staging, aside;

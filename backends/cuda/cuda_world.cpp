@@ -1,6 +1,8 @@
 // The world of one job on GPUs: which rank is on which card, whether those of a card fit together,
 // and in which order memory goes.
 #include "actor/hosts/host_group.h"
+#include "actor/hosts/peer_progress.h"
+#include "actor/hosts/rank_agreements.h"
 #include "actor/hosts/rank_threads.h"
 #include "backends/cuda/cuda_backend.h"
 #include "backends/cuda/cuda_check.h"
@@ -15,6 +17,8 @@
 #include <algorithm>
 #include <chrono>
 #include <condition_variable>
+#include <functional>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <set>
@@ -30,12 +34,39 @@ std::vector<int> cards_of_ranks(std::size_t ranks, const CudaWorldOptions& optio
   return gpus_of_ranks(ranks, usable_gpus(options.gpus, count), options.ranks_per_gpu);
 }
 
-std::unique_ptr<CudaExchange> make_exchange(const PhysicalGraph& graph,
-                                            const CudaWorldOptions& options,
-                                            CudaCollectives collectives) {
-  if (collectives == CudaCollectives::kNccl)
-    return std::make_unique<NcclExchange>(graph, options.each.deterministic);
-  return std::make_unique<LocalExchange>(graph, std::chrono::milliseconds(options.timeout_ms));
+// What a card is called by every process that sees it.
+std::string card_name(int gpu) {
+  cudaDeviceProp properties{};
+  SEXTANT_CUDA(cudaGetDeviceProperties(&properties, gpu));
+  std::string name = fmt::format("{} (", properties.name);
+  for (const char byte : properties.uuid.bytes)
+    name += fmt::format("{:02x}", static_cast<unsigned char>(byte));
+  return name + ")";
+}
+
+std::vector<std::string> names_of(const std::vector<int>& gpus) {
+  std::vector<std::string> names;
+  for (const int gpu : gpus) names.push_back(card_name(gpu));
+  return names;
+}
+
+// What every process sees, by process; names end in a line break on their way.
+std::vector<ProcessCards> gathered_cards(const RankProcesses& processes,
+                                         const std::vector<std::string>& own) {
+  std::string text;
+  for (const std::string& name : own) text += name + '\n';
+  std::vector<ProcessCards> all;
+  for (const HostBytes& bytes : processes.group.all_gather(host_bytes(text))) {
+    ProcessCards& process = all.emplace_back();
+    process.ranks = processes.blocks.size_of(Rank(all.size() - 1));
+    const std::string names = host_text(bytes);
+    for (std::size_t begin = 0; begin < names.size();) {
+      const std::size_t end = names.find('\n', begin);
+      process.cards.push_back(names.substr(begin, end - begin));
+      begin = end + 1;
+    }
+  }
+  return all;
 }
 
 // Kernels read the memory of every card.
@@ -123,79 +154,18 @@ CudaCollectives collectives_of(std::size_t ranks, const CudaWorldOptions& option
 }
 
 struct CudaWorld::Impl {
-  Impl(const PhysicalGraph& graph, const CudaWorldOptions& given)
-      : options(given), groups(graph.ranks.size()) {
-    const std::size_t ranks = graph.ranks.size();
-    const auto choices = std::make_shared<MeasuredChoices>();
-    gpu_of_rank = cards_of_ranks(ranks, options);
-    const std::vector<int>& of_rank = gpu_of_rank;
-    gpus.insert(of_rank.begin(), of_rank.end());
-    const CudaCollectives collectives = collectives_for(options.collectives, of_rank, has_nccl());
-    if (collectives == CudaCollectives::kLocal) let_reach_each_other(gpus);
-    if (ranks > 1) exchange = make_exchange(graph, options, collectives);
-    if (ranks > 1) watch_stages();
-    for (std::size_t rank = 0; rank < ranks; ++rank) {
-      CudaOptions own = options.each;
-      own.device = of_rank[rank];
-      if (ranks > 1) {
-        own.choices = choices;
-        own.stages = &*stages;
-        own.graphs = own.graphs && options.graphs_of_several && can_all_replay(graph);
-      }
-      devices.push_back(std::make_unique<CudaDevice>(
-          own, exchange.get(), std::chrono::milliseconds(options.timeout_ms)));
-      devices.back()->resolve(graph, Rank(rank));
-    }
-    if (!options.each.host_visible) require_room_on_cards(of_rank);
-    prepare();
-  }
-
-  void watch_stages() {
-    std::vector<Rank> ranks;
-    for (std::size_t rank = 0; rank < gpu_of_rank.size(); ++rank) ranks.emplace_back(rank);
-    const std::size_t count = ranks.size();
-    stages.emplace(std::move(ranks), count, time_now);
-  }
-
-  // What a rank's thread does at last, before it is joined.
-  void wait_for_others(Rank rank, std::string_view what) {
-    const std::int64_t patience_ms = std::max(options.timeout_ms, options.each.least_patience_ms);
-    if (stages) stages->enter(rank, what, std::chrono::milliseconds(patience_ms));
-  }
-  void have_come() {
-    for (std::size_t rank = 0; stages && rank < devices.size(); ++rank) stages->leave(Rank(rank));
-  }
-
-  // All ranks come through `act`, or none goes on.
-  static void agree_after(HostGroup& group, const std::function<void()>& act) {
-    std::optional<Error> failed;
+  Impl(const PhysicalGraph& graph, const CudaWorldOptions& given,
+       const std::optional<RankProcesses>& given_processes)
+      : options(given),
+        processes(given_processes),
+        own_ranks(processes ? processes->own_ranks()
+                            : RankBlocks(graph.ranks.size(), 1).ranks_of(Rank(0))),
+        agreements(graph.ranks.size(), given_processes),
+        devices(graph.ranks.size()) {
+    const CudaCollectives collectives = place();
+    together([&] { resolve(graph, collectives); });
     try {
-      act();
-    } catch (const Error& error) {
-      failed = error;
-    }
-    group.agree(failed);
-  }
-
-  // Whoever fails later, while ranks connect, ends the others by an abort.
-  void prepare() {
-    if (exchange)
-      last_resort.emplace(*exchange, *stages, options,
-                          [this](const std::string& late) { abort(late); });
-    try {
-      on_rank_threads(
-          devices.size(),
-          [&](std::size_t rank) {
-            CudaDevice& device = *devices[rank];
-            HostGroup& group = groups.of(Rank(rank));
-            agree_after(group, [&] { device.allocate(); });
-            agree_after(group, [&] { device.make_kernels(); });
-            device.connect(group);
-            device.fill();
-            wait_for_others(Rank(rank), "connecting");
-          },
-          [&](const std::string& reason) { abort(reason); });
-      have_come();
+      prepare(graph);
     } catch (...) {
       end();
       throw;
@@ -204,22 +174,189 @@ struct CudaWorld::Impl {
 
   ~Impl() { end(); }
 
+  // In all processes, or in none.
+  void together(const std::function<void()>& act) {
+    if (processes)
+      processes->group.agree_after(act);
+    else
+      act();
+  }
+
+  // Which card each rank of this process is on. The same is refused in all processes.
+  CudaCollectives place() {
+    if (!processes) {
+      gpu_of_rank = cards_of_ranks(devices.size(), options);
+      return collectives_for(options.collectives, gpu_of_rank, has_nccl());
+    }
+    std::vector<int> usable;
+    together([&] {
+      require(num_cuda_devices() > 0, ErrorCode::kDevice, "no usable GPU: {}",
+              why_no_cuda_device());
+      usable = usable_gpus(options.gpus, num_cuda_devices());
+    });
+    const std::vector<std::string> names = names_of(usable);
+    const std::vector<std::string> card_of_rank =
+        cards_of_job(gathered_cards(*processes, names), options.ranks_per_gpu);
+    gpu_of_rank.assign(devices.size(), -1);
+    for (const Rank rank : own_ranks) {
+      const auto found = std::find(names.begin(), names.end(), card_of_rank[rank.index()]);
+      gpu_of_rank[rank.index()] = usable[static_cast<std::size_t>(found - names.begin())];
+    }
+    return collectives_over_processes(options.collectives, card_of_rank, has_nccl());
+  }
+
+  std::unique_ptr<CudaExchange> make_exchange(const PhysicalGraph& graph,
+                                              CudaCollectives collectives) {
+    if (collectives == CudaCollectives::kLocal)
+      return std::make_unique<LocalExchange>(graph, std::chrono::milliseconds(options.timeout_ms));
+    std::optional<RanksElsewhere> elsewhere;
+    if (processes)
+      elsewhere = {.are_here = [this](Rank rank) { return processes->is_here(rank); },
+                   .enqueued =
+                       [this](Rank rank) {
+                         return peers ? peers->of(rank) : std::optional<PeerProgress::Counts>();
+                       }};
+    return std::make_unique<NcclExchange>(graph, options.each.deterministic, std::move(elsewhere));
+  }
+
+  void resolve(const PhysicalGraph& graph, CudaCollectives collectives) {
+    for (const Rank rank : own_ranks) gpus.insert(gpu_of_rank[rank.index()]);
+    if (collectives == CudaCollectives::kLocal) let_reach_each_other(gpus);
+    const bool are_several = graph.ranks.size() > 1;
+    if (are_several) exchange = make_exchange(graph, collectives);
+    if (are_several) stages.emplace(own_ranks, graph.ranks.size(), time_now);
+    for (const Rank rank : own_ranks) {
+      CudaOptions own = options.each;
+      own.device = gpu_of_rank[rank.index()];
+      if (are_several) {
+        own.choices = choices;
+        own.stages = &*stages;
+        own.graphs = own.graphs && options.graphs_of_several && can_all_replay(graph);
+      }
+      std::unique_ptr<CudaDevice>& device = devices[rank.index()];
+      device = std::make_unique<CudaDevice>(own, exchange.get(),
+                                            std::chrono::milliseconds(options.timeout_ms));
+      device->resolve(graph, rank);
+    }
+    if (!options.each.host_visible) require_room_on_cards();
+  }
+
+  void prepare(const PhysicalGraph& graph) {
+    if (exchange)
+      last_resort.emplace(*exchange, *stages, options,
+                          [this](const std::string& late) { abort(late); });
+    if (processes && exchange)
+      peers.emplace(
+          *processes, [this](Rank rank) { return exchange->enqueued(rank); },
+          [this](const std::string& reason) { abort(reason); });
+    const std::vector<Rank> leaders = leaders_of(graph);
+    on_own_ranks([&](CudaDevice& device, HostAgreement& group) {
+      group.agree_after([&] { device.allocate(); });
+      make_kernels(device, group, leaders);
+    });
+    connect();
+  }
+
+  // What all ranks of the job agree on: where it throws, it throws the same on all, and nobody is
+  // aborted.
+  void on_own_ranks(const std::function<void(CudaDevice&, HostAgreement&)>& act) {
+    std::mutex mutex;
+    std::optional<Error> agreed;
+    on_rank_threads(own_ranks.size(), [&](std::size_t own) {
+      try {
+        act(*devices[own_ranks[own].index()], agreements.of(own_ranks[own]));
+      } catch (const Error& error) {
+        const std::lock_guard lock(mutex);
+        if (!agreed) agreed = error;
+      }
+    });
+    if (agreed) throw Error(*agreed);
+  }
+
+  // What a rank does at last before it is joined, or waits for the measurements of others.
+  void wait_for_others(Rank rank, std::string_view what) {
+    const std::int64_t patience_ms = std::max(options.timeout_ms, options.each.least_patience_ms);
+    if (stages) stages->enter(rank, what, std::chrono::milliseconds(patience_ms));
+  }
+  void have_come() {
+    for (const Rank rank : own_ranks)
+      if (stages) stages->leave(rank);
+  }
+
+  // Whoever fails while ranks connect ends the others by an abort.
+  void connect() {
+    try {
+      on_rank_threads(
+          own_ranks.size(),
+          [&](std::size_t own) {
+            CudaDevice& device = *devices[own_ranks[own].index()];
+            device.connect(agreements.of(own_ranks[own]));
+            device.fill();
+            wait_for_others(own_ranks[own], "connecting");
+          },
+          [&](const std::string& reason) { abort(reason); });
+      have_come();
+    } catch (const Error& error) {
+      if (!processes) throw;
+      fail(ErrorCode::kRankFailed, "{} ({})", error.what(),
+           processes->group.name_of(processes->group.rank()));
+    }
+  }
+
+  // The first process of each program, in order: together they have all kernels of the job.
+  std::vector<Rank> leaders_of(const PhysicalGraph& graph) const {
+    if (!processes) return {Rank(0)};
+    std::set<decltype(RankBinding::program)> programs;
+    std::set<std::size_t> leaders;
+    for (std::size_t rank = 0; rank < graph.ranks.size(); ++rank)
+      if (programs.insert(graph.ranks[Rank(rank)].program).second)
+        leaders.insert(processes->blocks.process_of(Rank(rank)).index());
+    std::vector<Rank> ordered;
+    for (const std::size_t leader : leaders) ordered.emplace_back(leader);
+    return ordered;
+  }
+
+  // Leaders measure one after another and tell all others, which then find every choice made.
+  void make_kernels(CudaDevice& device, HostAgreement& group, const std::vector<Rank>& leaders) {
+    const Rank own = processes ? processes->group.rank() : Rank(0);
+    for (const Rank leader : leaders) {
+      if (leader != own) wait_for_others(group.rank(), "with kernels of others");
+      group.agree_after([&] {
+        if (leader == own) device.make_kernels();
+      });
+      if (!processes) return;
+      const Rank root = processes->blocks.first_of(leader);
+      const HostBytes found =
+          group.broadcast(group.rank() == root ? choices->to_bytes() : HostBytes(), root);
+      if (leader != own) choices->add(found);
+    }
+    group.agree_after([&] {
+      if (std::find(leaders.begin(), leaders.end(), own) == leaders.end()) device.make_kernels();
+    });
+  }
+
   // Memory of one rank may be read by the kernels of another: all end before any memory goes.
   void end() {
     for (const int gpu : gpus) {
       cudaSetDevice(gpu);
       cudaDeviceSynchronize();
     }
-    for (const auto& device : devices) device->drop_graph();
-    if (!exchange) return;
+    for (const Rank rank : own_ranks)
+      if (devices[rank.index()]) devices[rank.index()]->drop_graph();
+    if (exchange) close();
+    peers.reset();
+  }
+
+  void close() {
     try {
       on_rank_threads(
-          devices.size(),
-          [&](std::size_t rank) {
-            devices[rank]->close();
-            wait_for_others(Rank(rank), "closing");
+          own_ranks.size(),
+          [&](std::size_t own) {
+            if (const auto& device = devices[own_ranks[own].index()]) device->close();
+            wait_for_others(own_ranks[own], "closing");
           },
           [](const std::string&) {});
+      have_come();
       have_come();
     } catch (const Error&) {
       // Nothing of the job is left to be told.
@@ -228,14 +365,15 @@ struct CudaWorld::Impl {
 
   Bytes counted_memory(int gpu) const {
     Bytes bytes;
-    for (std::size_t rank = 0; rank < devices.size(); ++rank)
-      if (gpu_of_rank[rank] == gpu) bytes += devices[rank]->memory_needed().total();
+    for (const Rank rank : own_ranks)
+      if (gpu_of_rank[rank.index()] == gpu) bytes += devices[rank.index()]->memory_needed().total();
     return bytes;
   }
 
   void abort(const std::string& reason) {
-    groups.abort(reason);
-    for (const auto& device : devices) device->abort(reason);
+    agreements.abort(reason);
+    for (const auto& device : devices)
+      if (device) device->abort(reason);
   }
 
   // A rank without work never comes to the agreement on graphs.
@@ -245,11 +383,12 @@ struct CudaWorld::Impl {
     });
   }
 
-  void require_room_on_cards(const std::vector<int>& of_rank) const {
+  void require_room_on_cards() const {
     for (const int gpu : gpus) {
       std::vector<CudaRankMemory> sharing;
-      for (std::size_t rank = 0; rank < devices.size(); ++rank)
-        if (of_rank[rank] == gpu) sharing.push_back(devices[rank]->memory_needed());
+      for (const Rank rank : own_ranks)
+        if (gpu_of_rank[rank.index()] == gpu)
+          sharing.push_back(devices[rank.index()]->memory_needed());
       std::size_t free = 0, total = 0;
       SEXTANT_CUDA(cudaSetDevice(gpu));
       SEXTANT_CUDA(cudaMemGetInfo(&free, &total));
@@ -259,17 +398,22 @@ struct CudaWorld::Impl {
   }
 
   const CudaWorldOptions options;
-  std::vector<int> gpu_of_rank;
-  std::set<int> gpus;
-  ThreadHostGroups groups;
-  std::unique_ptr<CudaExchange> exchange;  // of several ranks
-  std::optional<StageWatch> stages;        // likewise
-  std::vector<std::unique_ptr<CudaDevice>> devices;
+  const std::optional<RankProcesses> processes;
+  const std::vector<Rank> own_ranks;
+  std::vector<int> gpu_of_rank;  // -1: in another process
+  std::set<int> gpus;            // of the own ranks
+  RankAgreements agreements;
+  const std::shared_ptr<MeasuredChoices> choices = std::make_shared<MeasuredChoices>();
+  std::unique_ptr<CudaExchange> exchange;            // of several ranks
+  std::optional<StageWatch> stages;                  // likewise
+  std::vector<std::unique_ptr<CudaDevice>> devices;  // by rank; nullptr: in another process
   std::optional<LastResort> last_resort;
+  std::optional<PeerProgress> peers;  // of several processes
 };
 
-CudaWorld::CudaWorld(const PhysicalGraph& graph, const CudaWorldOptions& options)
-    : impl_(std::make_unique<Impl>(graph, options)) {}
+CudaWorld::CudaWorld(const PhysicalGraph& graph, const CudaWorldOptions& options,
+                     const std::optional<RankProcesses>& processes)
+    : impl_(std::make_unique<Impl>(graph, options, processes)) {}
 
 CudaWorld::~CudaWorld() = default;
 

@@ -81,6 +81,16 @@ cudaError_t LaunchFences::wait(Fence fence, const Watch& watch) {
   return wait([&] { return event_of(fence); }, [&] { return stuck_text(fence); }, watch);
 }
 
+// Whoever waits says where.
+void LaunchFences::check_not_aborted(const Watch& watch,
+                                     const std::function<std::string()>& stuck) {
+  try {
+    watch.check_not_aborted();
+  } catch (const Error& error) {
+    throw Error(error.code(), fmt::format("{}; waited in {}", error.what(), stuck()));
+  }
+}
+
 // Looks again and again.
 cudaError_t LaunchFences::wait(const std::function<cudaEvent_t()>& event,
                                const std::function<std::string()>& stuck, const Watch& watch) {
@@ -98,7 +108,7 @@ cudaError_t LaunchFences::wait(const std::function<cudaEvent_t()>& event,
       std::this_thread::yield();
       continue;
     }
-    watch.check_not_aborted();
+    check_not_aborted(watch, stuck);
     std::this_thread::sleep_for(kNap);
     const Clock::time_point now = Clock::now();
     if (now < next_look) continue;

@@ -105,6 +105,7 @@ class LaunchFences {
   std::int64_t step_of(Fence fence) const {
     return first_step_ + fence.sequence / queue(fence.queue).runs_per_step;
   }
+  static void check_not_aborted(const Watch& watch, const std::function<std::string()>& stuck);
   std::int64_t first_pending(QueueRole role) const;
   std::int64_t progress() const;
   std::string stuck_text(Fence fence) const;

@@ -32,8 +32,8 @@ class LocalExchange final : public CudaExchange {
   Bytes communicator_bytes(std::span<const CudaCommunication* const>) const override {
     return Bytes(0);
   }
-  int processors_of_slow() const override { return 0; }
-  void connect(std::span<CudaCommunication* const>, HostGroup&) override {}
+  ExchangeBlocks blocks() const override { return {}; }
+  void connect(std::span<CudaCommunication* const>, HostAgreement&) override {}
   void enqueue(std::span<const Part> parts) override;
   bool is_alone() const override { return false; }
   void note_replay(Rank, std::int64_t) override {}

@@ -1,7 +1,9 @@
 // What was measured on a card and decides how kernels run, once for all ranks of a job: of several
-// ways that round differently all take the same, so that copies of one value have equal bits.
+// ways that round differently all take the same, so that copies of one value have equal bits. Ranks
+// of one process share it; processes send it to each other, between equal builds on equal cards.
 #pragma once
 
+#include "actor/hosts/host_mailbox.h"
 #include "backends/cuda/kernels/products/product.h"
 
 #include <cublasLt.h>
@@ -9,6 +11,7 @@
 #include <cstddef>
 #include <map>
 #include <mutex>
+#include <span>
 #include <string>
 
 namespace sextant {
@@ -25,6 +28,11 @@ struct MeasuredChoices {
   std::map<std::string, ProductChoice> products;  // measured, here or when the file was made
   // The number of the fastest plan that a library proposes, by what the plans are for.
   std::map<std::string, std::size_t> plans;
+
+  // Takes the mutex.
+  HostBytes to_bytes();
+  // What is known here already stays. Takes the mutex.
+  void add(std::span<const std::byte> bytes);
 };
 
 }  // namespace sextant

@@ -25,21 +25,23 @@ bool has_nccl() { return false; }
 std::string nccl_version() { return ""; }
 
 struct NcclExchange::Member {};
-NcclExchange::NcclExchange(const PhysicalGraph& graph, bool deterministic)
-    : graph_(graph), deterministic_(deterministic) {
+NcclExchange::NcclExchange(const PhysicalGraph& graph, bool deterministic,
+                           std::optional<RanksElsewhere> elsewhere)
+    : graph_(graph), deterministic_(deterministic), elsewhere_(std::move(elsewhere)) {
   fail(ErrorCode::kDevice, "this build has no NCCL");
 }
 NcclExchange::~NcclExchange() = default;
 Bytes NcclExchange::communicator_bytes(std::span<const CudaCommunication* const>) const {
   return Bytes(0);
 }
-int NcclExchange::processors_of_slow() const { return 0; }
-void NcclExchange::connect(std::span<CudaCommunication* const>, HostGroup&) {}
+ExchangeBlocks NcclExchange::blocks() const { return {}; }
+void NcclExchange::connect(std::span<CudaCommunication* const>, HostAgreement&) {}
 void NcclExchange::enqueue(std::span<const Part>) {}
 void NcclExchange::note_replay(Rank, std::int64_t) {}
 std::optional<std::string> NcclExchange::fault(Rank) { return std::nullopt; }
 std::string NcclExchange::arrivals(const CudaCommunication&, std::int64_t) const { return ""; }
 bool NcclExchange::have_all_arrived(const CudaCommunication&, std::int64_t) const { return true; }
+std::vector<std::int64_t> NcclExchange::enqueued(Rank) const { return {}; }
 void NcclExchange::announce_abort(const std::string&) {}
 void NcclExchange::abort(const std::string&, Rank) {}
 std::optional<std::string> NcclExchange::abort_reason() const { return std::nullopt; }
@@ -238,8 +240,9 @@ struct NcclExchange::Member {
   std::vector<std::atomic<std::int64_t>> enqueued;  // by group
 };
 
-NcclExchange::NcclExchange(const PhysicalGraph& graph, bool deterministic)
-    : graph_(graph), deterministic_(deterministic) {
+NcclExchange::NcclExchange(const PhysicalGraph& graph, bool deterministic,
+                           std::optional<RanksElsewhere> elsewhere)
+    : graph_(graph), deterministic_(deterministic), elsewhere_(std::move(elsewhere)) {
   require_one_nccl();
   set_nccl_defaults(deterministic);
   for (std::size_t member = 0; member < graph.ranks.size(); ++member) {
@@ -258,14 +261,15 @@ Bytes NcclExchange::communicator_bytes(std::span<const CudaCommunication* const>
   return bytes;
 }
 
-int NcclExchange::processors_of_slow() const {
-  return std::min(kBlocksInCompany, blocks_of_card());
+ExchangeBlocks NcclExchange::blocks() const {
+  const int most = blocks_of_card();
+  return {.slow = std::min(kBlocksInCompany, most), .fast = most};
 }
 
 // The first rank of a communicator makes its id; ids, and how ranks use it, are exchanged at once.
 // Then every rank makes its communicators in the order of keys, which is one for all ranks: whoever
 // waits for a peer waits for one that is at an earlier key.
-void NcclExchange::connect(std::span<CudaCommunication* const> own, HostGroup& group) {
+void NcclExchange::connect(std::span<CudaCommunication* const> own, HostAgreement& group) {
   const Rank rank = group.rank();
   Member& member = *members_[rank.index()];
   member.communications.assign(own.begin(), own.end());
@@ -367,24 +371,40 @@ std::optional<std::string> NcclExchange::fault(Rank rank) {
   return std::nullopt;
 }
 
-std::int64_t NcclExchange::enqueued_by(Rank rank, GroupId group) const {
-  return members_[rank.index()]->enqueued[group.index()].load(std::memory_order_relaxed);
+std::vector<std::int64_t> NcclExchange::enqueued(Rank rank) const {
+  std::vector<std::int64_t> by_group;
+  for (const auto& count : members_[rank.index()]->enqueued)
+    by_group.push_back(count.load(std::memory_order_relaxed));
+  return by_group;
+}
+
+std::optional<std::int64_t> NcclExchange::enqueued_by(Rank rank, GroupId group) const {
+  if (is_here(rank))
+    return members_[rank.index()]->enqueued[group.index()].load(std::memory_order_relaxed);
+  const std::optional<std::vector<std::int64_t>> by_group = elsewhere_->enqueued(rank);
+  if (!by_group || group.index() >= by_group->size()) return std::nullopt;
+  return (*by_group)[group.index()];
 }
 
 std::string NcclExchange::arrivals(const CudaCommunication& communication,
                                    std::int64_t step) const {
   const std::int64_t occurrence = communication.occurrence(step);
   std::vector<bool> has_arrived;
-  for (const Rank rank : graph_.groups[communication.group].ranks)
-    has_arrived.push_back(enqueued_by(rank, communication.group) > occurrence);
-  return arrivals_text(graph_, communication.group, occurrence, has_arrived);
+  std::string silent;
+  for (const Rank rank : graph_.groups[communication.group].ranks) {
+    const std::optional<std::int64_t> enqueued = enqueued_by(rank, communication.group);
+    if (!enqueued) silent += fmt::format("; the process of rank {} does not answer", rank.value);
+    has_arrived.push_back(enqueued && *enqueued > occurrence);
+  }
+  return arrivals_text(graph_, communication.group, occurrence, has_arrived) + silent;
 }
 
 bool NcclExchange::have_all_arrived(const CudaCommunication& communication,
                                     std::int64_t step) const {
   const std::vector<Rank>& ranks = graph_.groups[communication.group].ranks;
   return std::all_of(ranks.begin(), ranks.end(), [&](Rank rank) {
-    return enqueued_by(rank, communication.group) > communication.occurrence(step);
+    const std::optional<std::int64_t> enqueued = enqueued_by(rank, communication.group);
+    return enqueued && *enqueued > communication.occurrence(step);
   });
 }
 
@@ -421,27 +441,34 @@ void NcclExchange::close(Rank rank) {
 
 Traffic NcclExchange::traffic() const {
   Traffic all;
-  std::map<std::pair<GroupId, std::int64_t>, std::vector<const CudaCommunication*>> meetings;
+  std::map<std::pair<GroupId, std::int64_t>, Meeting> meetings;
   for (const auto& member : members_)
     for (const CudaCommunication* communication : member->communications) {
       auto& meeting = meetings[{communication->group, communication->index_in_step}];
       meeting.resize(communication->num_members());
       meeting[communication->member()] = communication;
     }
-  for (const auto& [key, meeting] : meetings) {
-    std::vector<CollectiveScript> scripts;
-    for (const CudaCommunication* communication : meeting)
-      scripts.push_back(communication->script());
-    Traffic once;
-    const CudaCommunication& first = *meeting.front();
-    add_traffic(scripts, graph_.groups[key.first].ranks, once);
-    // Of all steps, those in which this one of the group was enqueued.
-    const std::int64_t enqueued = enqueued_by(first.rank, first.group);
-    const std::int64_t times =
-        (enqueued + first.per_step - 1 - first.index_in_step) / first.per_step;
-    for (const auto& [pair, bytes] : once) all[pair] += bytes * times;
-  }
+  for (const auto& [key, meeting] : meetings) count(meeting, all);
   return all;
+}
+
+// What members in other processes send is theirs to count.
+void NcclExchange::count(const Meeting& meeting, Traffic& all) const {
+  const CudaCommunication& one = **std::find_if(meeting.begin(), meeting.end(),
+                                                [](const auto* own) { return own != nullptr; });
+  const std::vector<Rank>& ranks = graph_.groups[one.group].ranks;
+  std::vector<CollectiveScript> scripts;
+  for (std::size_t member = 0; member < meeting.size(); ++member)
+    scripts.push_back(meeting[member] != nullptr
+                          ? meeting[member]->script()
+                          : make_script(graph_, one.communication(), ranks, member, false));
+  Traffic once;
+  add_traffic(scripts, ranks, once);
+  // Of all steps, those in which this one of the group was enqueued.
+  const std::int64_t enqueued = this->enqueued(one.rank)[one.group.index()];
+  const std::int64_t times = (enqueued + one.per_step - 1 - one.index_in_step) / one.per_step;
+  for (const auto& [pair, bytes] : once)
+    if (is_here(pair.first)) all[pair] += bytes * times;
 }
 
 #endif

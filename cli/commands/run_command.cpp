@@ -350,12 +350,15 @@ std::unique_ptr<RunDevices> prepared_devices(const RunSetup& setup, bool profile
       watch_preparation("preparing " + setup.devices, last_words, setup.processes, console);
   std::unique_ptr<RunDevices> devices;
   setup.processes.together([&] {
-    devices =
-        make_run_devices(setup.graph, setup.arguments, setup.common.seed, profile,
-                         {.notice = [&console](const std::string& text) { console.note(text); },
-                          .give_up = [json = setup.common.json](
-                                         const std::string& reason) { end_failed(reason, json); }},
-                         setup.processes);
+    devices = make_run_devices(
+        setup.graph, setup.arguments, setup.common.seed, profile,
+        {.notice = [&console](const std::string& text) { console.note(text); },
+         .give_up =
+             [&processes = setup.processes, json = setup.common.json](const std::string& reason) {
+               if (processes.are_several()) processes.end(Error(ErrorCode::kRankFailed, reason));
+               end_failed(reason, json);
+             }},
+        setup.processes);
   });
   return devices;
 }
@@ -545,10 +548,7 @@ std::optional<ArenaRoom> common_room(std::optional<ArenaRoom> room, RunProcesses
 }
 
 void require_arguments(const RunArguments& arguments, const RunProcesses& processes) {
-  require_backend(arguments);
-  require(!processes.are_several() || arguments.backend == "cpu", ErrorCode::kUsage,
-          "--backend {}{}: only CPU ranks are spread over processes in this version",
-          arguments.backend, processes.text());
+  require_backend(arguments, processes.are_several());
   require(arguments.steps > 0, ErrorCode::kUsage, "--steps must be positive, not {}",
           arguments.steps);
   require(arguments.profile >= 0, ErrorCode::kUsage, "--profile must not be negative, not {}",
@@ -592,11 +592,16 @@ void run_in(RunProcesses& processes, const RunArguments& arguments, const Common
   PlannedJob& planned = *loaded;
   // The plan, and with it its hash, stays as it is: a learning rate changes no launch.
   if (arguments.learning_rate) planned.job.optimizer.learning_rate = *arguments.learning_rate;
-  if (processes.are_several()) processes.require_common(common_facts(planned, arguments, common));
+  if (processes.are_several()) {
+    processes.require_common(common_facts(planned, arguments, common));
+    std::vector<CommonFact> of_devices;
+    processes.agree_after([&] { of_devices = common_facts_of_devices(arguments); });
+    processes.require_common(of_devices);
+  }
   const std::int64_t ranks = planned.plan.strategy.ranks();
   const std::string devices = devices_text(arguments, ranks) + processes.text();
   const DeviceKind& planned_device = planned.job.cluster.device;
-  const bool exchanges_slowly = exchanges_locally(arguments, ranks);
+  const bool exchanges_slowly = exchanges_locally(arguments, ranks, processes.are_several());
   const bool is_planned =
       !exchanges_slowly && is_planned_device(arguments.backend, planned_device, devices);
   if (exchanges_slowly)

@@ -54,7 +54,7 @@ CpuOptions cpu_options(const RunArguments& arguments) {
 class CpuRanks final : public RunDevices {
  public:
   CpuRanks(const PhysicalGraph& graph, const CpuOptions& options,
-           const std::optional<CpuProcesses>& processes)
+           const std::optional<RankProcesses>& processes)
       : world_(graph, options, processes) {}
   std::vector<Device*> devices() override { return world_.devices(); }
   void abort(const std::string& reason) override { world_.abort(reason); }
@@ -71,7 +71,9 @@ class CpuRanks final : public RunDevices {
 #ifdef SEXTANT_HAS_CUDA
 class GpuRanks final : public RunDevices {
  public:
-  GpuRanks(const PhysicalGraph& graph, const CudaWorldOptions& options) : world_(graph, options) {}
+  GpuRanks(const PhysicalGraph& graph, const CudaWorldOptions& options,
+           const std::optional<RankProcesses>& processes)
+      : world_(graph, options, processes) {}
   std::vector<Device*> devices() override { return world_.devices(); }
   void abort(const std::string& reason) override { world_.abort(reason); }
 
@@ -170,7 +172,7 @@ CudaWorldOptions world_options(const RunArguments& arguments) {
 
 }  // namespace
 
-void require_backend(const RunArguments& arguments) {
+void require_backend(const RunArguments& arguments, bool are_several_processes) {
   require(arguments.backend == "cpu" || arguments.backend == "cuda", ErrorCode::kUsage,
           "--backend '{}' is not one of cpu, cuda", arguments.backend);
   require_timeout(arguments);
@@ -178,6 +180,27 @@ void require_backend(const RunArguments& arguments) {
     require_cpu_options(arguments);
   else
     require_cuda_options(arguments);
+  require(!are_several_processes || arguments.collectives != "local", ErrorCode::kUsage,
+          "--collectives local: ranks pull from each other inside one process, and these are in "
+          "several: --collectives nccl");
+}
+
+std::vector<CommonFact> common_facts_of_devices(const RunArguments& arguments) {
+  std::vector<CommonFact> facts{
+      {"backend", arguments.backend, ErrorCode::kUsage},
+      {"options of the backend",
+       fmt::format(
+           "--graphs {} --ranks-per-gpu {}{}", arguments.graphs.empty() ? "off" : arguments.graphs,
+           arguments.ranks_per_gpu.value_or(1), arguments.deterministic ? " --deterministic" : ""),
+       ErrorCode::kUsage}};
+#ifdef SEXTANT_HAS_CUDA
+  if (arguments.backend == "cuda") {
+    const std::vector<int> gpus = parse_gpus(arguments.gpus);
+    facts.push_back({"NCCL", nccl_version(), ErrorCode::kDevice});
+    facts.push_back({"GPU", cuda_device_name(gpus.empty() ? 0 : gpus.front()), ErrorCode::kDevice});
+  }
+#endif
+  return facts;
 }
 
 std::string devices_text(const RunArguments& arguments, std::int64_t ranks) {
@@ -194,14 +217,16 @@ std::string devices_text(const RunArguments& arguments, std::int64_t ranks) {
   return counted(ranks, "CPU rank");
 }
 
-bool exchanges_locally(const RunArguments& arguments, std::int64_t ranks) {
+bool exchanges_locally(const RunArguments& arguments, std::int64_t ranks,
+                       bool are_several_processes) {
 #ifdef SEXTANT_HAS_CUDA
-  if (arguments.backend == "cuda" && ranks > 1)
+  if (arguments.backend == "cuda" && ranks > 1 && !are_several_processes)
     return collectives_of(static_cast<std::size_t>(ranks), world_options(arguments)) ==
            CudaCollectives::kLocal;
 #endif
   static_cast<void>(arguments);
   static_cast<void>(ranks);
+  static_cast<void>(are_several_processes);
   return false;
 }
 
@@ -227,7 +252,7 @@ std::unique_ptr<RunDevices> make_run_devices(const PhysicalGraph& graph,
     options.each.profile = profile;
     options.each.notice = listeners.notice;
     options.give_up = listeners.give_up;
-    return std::make_unique<GpuRanks>(graph, options);
+    return std::make_unique<GpuRanks>(graph, options, processes.of_ranks());
   }
 #endif
   static_cast<void>(listeners);
@@ -235,7 +260,7 @@ std::unique_ptr<RunDevices> make_run_devices(const PhysicalGraph& graph,
   options.seed = seed;
   options.profile = profile;
   if (processes.are_several()) options.memory = processes.share(machine_memory().available);
-  return std::make_unique<CpuRanks>(graph, options, processes.cpu());
+  return std::make_unique<CpuRanks>(graph, options, processes.of_ranks());
 }
 
 std::optional<ArenaRoom> room_for_arenas(const Cluster& planned, const RunArguments& arguments) {

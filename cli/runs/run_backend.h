@@ -36,14 +36,18 @@ class RunDevices {
 
 // Refuses options that the backend does not have, and a machine that lacks it: Error(kUsage) or
 // Error(kDevice).
-void require_backend(const RunArguments& arguments);
+void require_backend(const RunArguments& arguments, bool are_several_processes);
+
+// What processes must have in common besides the plan, so that their ranks meet and compute alike.
+std::vector<CommonFact> common_facts_of_devices(const RunArguments& arguments);
 
 // "2 CPU ranks", "NVIDIA H200", "4 ranks on 1 x NVIDIA H200".
 std::string devices_text(const RunArguments& arguments, std::int64_t ranks);
 
 // Whether ranks share no library and no network: times say nothing of one. Refuses what the cards
-// of this machine cannot do.
-bool exchanges_locally(const RunArguments& arguments, std::int64_t ranks);
+// of this machine cannot do; of several processes, which never do so, CudaWorld refuses it.
+bool exchanges_locally(const RunArguments& arguments, std::int64_t ranks,
+                       bool are_several_processes);
 
 // Whether the devices that run are of the kind that a plan is for. They are known by name alone: a
 // CPU's begins with "cpu"; of others the model, which is the first word with a digit ("H100" of

@@ -192,9 +192,9 @@ void RunProcesses::spread(std::size_t ranks) {
   group_->name_work(std::move(work));
 }
 
-std::optional<CpuProcesses> RunProcesses::cpu() const {
+std::optional<RankProcesses> RunProcesses::of_ranks() const {
   if (!group_) return std::nullopt;
-  return CpuProcesses{group_->group(), *blocks_};
+  return RankProcesses{group_->group(), *blocks_};
 }
 
 Bytes RunProcesses::share(Bytes of_machine) const {

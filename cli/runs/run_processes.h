@@ -58,7 +58,7 @@ class RunProcesses {
 
   // Gives each process its block of ranks.
   void spread(std::size_t ranks);
-  std::optional<CpuProcesses> cpu() const;
+  std::optional<RankProcesses> of_ranks() const;
   // Of what this machine has, the share of the ranks of this process.
   Bytes share(Bytes of_machine) const;
 

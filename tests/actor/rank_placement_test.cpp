@@ -60,4 +60,53 @@ TEST_CASE("ranks exchange by NCCL where each has a card, else by themselves") {
   check_refused([] { collectives_for(kNccl, {0, 1}, false); }, ErrorCode::kDevice, {"no NCCL"});
 }
 
+TEST_CASE("ranks of several processes fill the cards that they see together, or their own") {
+  const std::vector<std::string> both{"a", "b"};
+  const auto cards = [](std::vector<std::string> names, std::size_t ranks) {
+    return ProcessCards{std::move(names), ranks};
+  };
+  CHECK(cards_of_job({cards(both, 1), cards(both, 1)}, 1) == both);
+  CHECK(cards_of_job({cards({"a"}, 1), cards({"b"}, 1)}, 1) == both);
+  // Two machines of two cards, a process with two ranks on one and two with one on the other.
+  CHECK(cards_of_job({cards({"a", "b"}, 2), cards({"c", "d"}, 1), cards({"c", "d"}, 1)}, 1) ==
+        std::vector<std::string>{"a", "b", "c", "d"});
+  CHECK(cards_of_job({cards(both, 2), cards(both, 1)}, 2) ==
+        std::vector<std::string>{"a", "a", "b"});
+  check_refused(
+      [&] {
+        cards_of_job({cards(both, 2), cards(both, 1)}, 1);
+      },
+      ErrorCode::kInfeasible, {"3 ranks", "2 GPUs", "--ranks-per-gpu 2"});
+  check_refused(
+      [&] {
+        cards_of_job({cards(both, 1), cards({"b"}, 1)}, 1);
+      },
+      ErrorCode::kUsage, {"processes 0 and 1", "GPU b"});
+  check_refused(
+      [&] {
+        cards_of_job({cards(both, 1), cards({"b", "a"}, 1)}, 1);
+      },
+      ErrorCode::kUsage, {"same order"});
+}
+
+TEST_CASE("ranks of several processes exchange by NCCL, with a card for each, or not at all") {
+  using enum CudaCollectives;
+  CHECK(collectives_over_processes(kAutomatic, {"a", "b"}, true) == kNccl);
+  check_refused(
+      [] {
+        collectives_over_processes(kLocal, {"a", "b"}, true);
+      },
+      ErrorCode::kUsage, {"--collectives local", "several"});
+  check_refused(
+      [] {
+        collectives_over_processes(kAutomatic, {"a", "a"}, true);
+      },
+      ErrorCode::kUsage, {"2 ranks share 1 GPU"});
+  check_refused(
+      [] {
+        collectives_over_processes(kNccl, {"a", "b"}, false);
+      },
+      ErrorCode::kDevice, {"no NCCL"});
+}
+
 }  // namespace sextant::rank_placement_test

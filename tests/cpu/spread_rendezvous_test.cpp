@@ -54,7 +54,7 @@ std::array<std::string, 2> on_processes(
   on_rank_threads(2, [&](std::size_t p) {
     HostGroup& group = groups.of(Rank(p));
     Rendezvous rendezvous(graph, timeout, CpuCollectives::kDirect,
-                          CpuProcesses{group, RankBlocks(2, 2)});
+                          RankProcesses{group, RankBlocks(2, 2)});
     rendezvous.connect([](const std::string&) {});
     try {
       work(p, rendezvous);
@@ -198,7 +198,7 @@ TEST_CASE("a job that ends in the middle of a meeting ends the meeting, in all p
       return p == 1;
     });
     Rendezvous rendezvous(graph, std::chrono::seconds(30), CpuCollectives::kDirect,
-                          CpuProcesses{group, RankBlocks(2, 2)});
+                          RankProcesses{group, RankBlocks(2, 2)});
     rendezvous.connect([](const std::string&) {});
     Numbers numbers;
     rendezvous.post(

@@ -70,7 +70,7 @@ enum class End : std::uint8_t { kAfterSteps, kFailed, kBeforeFirstStep };
 void start_and_stop(const PhysicalGraph& graph, End end) {
   ThreadHostGroups groups(2);
   const auto process = [&](std::size_t p) {
-    CpuWorld world(graph, {}, CpuProcesses{groups.of(Rank(p)), RankBlocks(4, 2)});
+    CpuWorld world(graph, {}, RankProcesses{groups.of(Rank(p)), RankBlocks(4, 2)});
     TrainingHost host(7);
     FailingHost failing;
     if (end == End::kAfterSteps) run_all(graph, world.devices(), host, 2);

@@ -83,7 +83,7 @@ Outcome run_in(std::size_t processes, const PhysicalGraph& graph, std::int64_t s
       [&](std::size_t p) {
         HostGroup& group = groups.of(Rank(p));
         CpuWorld world(graph, options(),
-                       CpuProcesses{group, RankBlocks(graph.ranks.size(), processes)});
+                       RankProcesses{group, RankBlocks(graph.ranks.size(), processes)});
         add_outcome(graph, world, steps, mutex, outcome);
         group.agree(std::nullopt);
       },
@@ -122,7 +122,7 @@ TEST_CASE("a process that stays away is named by those that wait for it") {
   std::string message;
   std::atomic<bool> is_over = false;
   on_rank_threads(2, [&](std::size_t p) {
-    CpuWorld world(graph, impatient, CpuProcesses{groups.of(Rank(p)), RankBlocks(2, 2)});
+    CpuWorld world(graph, impatient, RankProcesses{groups.of(Rank(p)), RankBlocks(2, 2)});
     if (p == 1) {  // waits until the group is aborted, without ever running
       CHECK_THROWS_AS(groups.of(Rank(1)).receive(Rank(0), {HostSubject::kTest, 0}), Error);
       is_over = true;
@@ -150,7 +150,7 @@ TEST_CASE("a rank that fails in one process ends the ranks of the others with it
   ThreadHostGroups groups(4);
   std::vector<std::string> messages(4);
   on_rank_threads(4, [&](std::size_t p) {
-    CpuWorld world(graph, options(), CpuProcesses{groups.of(Rank(p)), RankBlocks(4, 4)});
+    CpuWorld world(graph, options(), RankProcesses{groups.of(Rank(p)), RankBlocks(4, 4)});
     struct Host final : HostActors {
       explicit Host(bool f) : fails(f) {}
       void act(const HostAct& act) override {
@@ -180,7 +180,7 @@ TEST_CASE("processes have their worlds together, or none has") {
     CpuOptions tight = options();
     if (p == 1) tight.memory = Bytes(1);
     try {
-      const CpuWorld world(graph, tight, CpuProcesses{groups.of(Rank(p)), RankBlocks(2, 2)});
+      const CpuWorld world(graph, tight, RankProcesses{groups.of(Rank(p)), RankBlocks(2, 2)});
     } catch (const Error& error) {
       if (error.code() == ErrorCode::kInfeasible) ++refused;
     }

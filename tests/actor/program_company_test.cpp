@@ -1,0 +1,55 @@
+// How many processors collectives take from the computation beside them, by hand: computation of so
+// many seconds, one collective of so many bytes behind the first run.
+#include "backends/cuda/program_company.h"
+
+#include "backends/cuda/communicator_key.h"
+
+#include <doctest/doctest.h>
+
+#include <cstdint>
+#include <vector>
+
+namespace sextant::program_company_test {
+namespace {
+
+constexpr ExchangeBlocks kBlocks{.slow = 4, .fast = 16};
+
+// Run 0 computes, run 1 reduces what it made, the others compute; nobody waits for the reduction.
+ProgramCompany company(double bytes, const std::vector<double>& seconds,
+                       const ExchangeBlocks& blocks = kBlocks) {
+  std::vector<RunEntry> runs(seconds.size());
+  ProgramWaits waits;
+  for (std::size_t r = 0; r < runs.size(); ++r) {
+    runs[r].queue = r == 1 ? QueueRole::kCollective : QueueRole::kCompute;
+    runs[r].unit = static_cast<std::int32_t>(r == 0 ? 0 : r == 1 ? 0 : r - 1);
+    if (r == 1) waits.waits.push_back({0});
+    waits.end.push_back(static_cast<std::int32_t>(waits.waits.size()));
+  }
+  std::vector<double> moved(runs.size());
+  moved[1] = bytes;
+  return company_of(runs, waits, seconds, moved, blocks);
+}
+
+}  // namespace
+
+TEST_CASE("a collective that has much more time than it takes goes slowly, and all beside is cut") {
+  const ProgramCompany found = company(0.1 * kSlowBytesPerSecond, {1, 0, 1, 1});
+  CHECK(found.goes_slowly);
+  CHECK(found.taken == std::vector{4, 0, 4, 4});
+}
+
+TEST_CASE("of a collective that has no time to lose only what begins beside it is cut") {
+  // Slowly it would take 3 of 4 s; fast it takes about 1.07, from 1 to 2.07.
+  const ProgramCompany found = company(3 * kSlowBytesPerSecond, {1, 0, 0.5, 0.4, 2.1});
+  CHECK(!found.goes_slowly);
+  CHECK(found.beside == std::vector{true, true, true, true, true});
+  CHECK(found.taken == std::vector{0, 0, 16, 16, 0});
+}
+
+TEST_CASE("an exchange that takes what it finds cuts nothing") {
+  const ProgramCompany found = company(3 * kSlowBytesPerSecond, {1, 0, 0.5, 0.4, 2.1}, {});
+  CHECK(!found.goes_slowly);
+  CHECK(found.taken == std::vector{0, 0, 0, 0, 0});
+}
+
+}  // namespace sextant::program_company_test
