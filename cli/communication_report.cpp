@@ -56,15 +56,14 @@ std::vector<std::pair<Row, Row>> rows_of_both(const CommunicationComparison& bot
 }
 
 std::string slowdown_text(const CommunicationUse& use) {
-  if (!use.slowdown) return "n/a";
-  return fmt::format("{:.1f} %", 100 * (*use.slowdown - 1));
+  return use.slowdown ? fmt::format("{:.2f}", *use.slowdown) : "n/a";
 }
 
 void say_slowdown(const CommunicationComparison& both, const Console& console) {
   const CommunicationUse& measured = both.measured;
   console.say(
-      fmt::format("computation beside communication: {} (predicted {}), slower by {} "
-                  "(predicted {})",
+      fmt::format("computation beside communication: {} (predicted {}), at {} of its time "
+                  "alone (predicted {})",
                   of_seconds(measured.beside_s), of_seconds(both.predicted.beside_s),
                   slowdown_text(measured), slowdown_text(both.predicted)));
   if (measured.slowdown && measured.compared_s < 0.995 * measured.beside_s)

@@ -57,7 +57,8 @@ std::string StageWatch::text_of(const Member& waiting) const {
   std::string arrived, missing;
   for (const Member& one : members_)
     list_rank(one.meetings >= waiting.meetings ? arrived : missing, one.rank);
-  if (missing.empty()) missing = members_.size() == job_ranks_ ? "none" : "none of this process";
+  // Where all of this process came, it is others that are missing, if there are others.
+  if (missing.empty()) missing = members_.size() == job_ranks_ ? "none" : "of other processes";
   return fmt::format(
       "rank {}: waited in meeting {} of all ranks, {}: ranks {} arrived, ranks {} did not; nothing "
       "came or went for {:g} s",

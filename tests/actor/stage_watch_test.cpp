@@ -66,9 +66,8 @@ TEST_CASE("ranks that all came and do not go are told, also where a process has 
     const StageWatch::Meeting two(watch.get(), Rank(2), "closing", kPatience);
     const auto said = watch.late_after(2 * kPatience);
     REQUIRE(said.has_value());
-    CHECK(said->find(job_ranks == 3
-                         ? "ranks 0, 1, 2 arrived, ranks none did not"
-                         : "ranks 0, 1, 2 arrived, ranks none of this process did not") !=
+    CHECK(said->find(job_ranks == 3 ? "ranks 0, 1, 2 arrived, ranks none did not"
+                                    : "ranks 0, 1, 2 arrived, ranks of other processes did not") !=
           std::string::npos);
   }
 }

@@ -83,6 +83,14 @@ def check_communication(program):
         expect(both["measured"] == record_of(program, "beside")["communication"], "what the run kept is what is compared")
         text = program.run("compare", "beside/plan.json", "beside").expect_code(0).out
         expect("exposed, predicted" in text and "computation beside communication:" in text, text)
+    # A cluster that says what communication does to kernels: timed mode has it, and it is found again in its step.
+    shown = program.run("cluster", "show", *CPU[1:], "--json").expect_code(0).document()["cluster"]
+    shown["device"]["compute_beside_communication"] = 0.5
+    (program.folder / "beside.json").write_text(json.dumps(shown), encoding="utf-8")
+    program.run("run", TINY, "-c", "beside.json", "--strategy", "dp=2", "--global-batch", "4", "--data", "random", "--steps", "4",
+                "--profile", "1", "--out", "timed").expect_code(0)
+    timed = program.run("compare", "timed/plan.json", "timed", "--json").expect_code(0).document()["communication"]
+    expect(timed["mode"] == "timed" and abs(timed["predicted"]["slowdown"] - 2) < 1e-6, f"{timed['predicted']}")
     # One rank has none; a run without --profile measured none.
     program.run("run", TINY, "-c", "cpu:ranks=1,memory=1GiB", "--strategy", "dp=1", "--global-batch", "4", "--data", "random",
                 "--steps", "4", "--profile", "1", "--out", "alone").expect_code(0)
