@@ -53,7 +53,9 @@ class Preference {
     set(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, std::uint64_t{kProductWorkspaceBytes});
     const auto align = [&](cublasLtMatmulPreferenceAttributes_t attribute, const void* data,
                            std::int64_t elements, DType dtype) {
-      set(attribute, alignment_of(data, elements, dtype, product.count));
+      // Matrices by pointers are aligned as the arrays of pointers are.
+      const std::int32_t behind_each_other = product.by_pointers ? 1 : product.count;
+      set(attribute, alignment_of(data, elements, dtype, behind_each_other));
     };
     const std::int64_t results = product.m * product.n;
     align(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, at.a, product.m * product.k, product.in);
@@ -214,18 +216,55 @@ std::optional<ProductChoice> ProductChoices::measured(const ProductCall& call,
   return choice;
 }
 
-// Against the plain product and the passes of its members at 80 % of the memory's bandwidth. To
-// start and end one takes 2 us, or 6 us of one that sums in two stages.
-bool ProductChoices::pays(const ProductCall& call, const ProductChoice& choice,
-                          CudaContext& device) {
-  const double bytes = call.member_bytes();
-  if (bytes == 0 || choice.seconds == 0) return true;
+std::optional<ProductChoice> ProductChoices::of_batch(const ProductCall& batch,
+                                                      const ProductCall& each, double more,
+                                                      CudaContext& device) {
+  if (!measures_) return std::nullopt;
+  const std::optional<ProductChoice> alone = of(each, device);
+  const std::optional<ProductChoice> choice = of(batch, device);
+  if (!alone || !choice || choice->seconds == 0) return std::nullopt;
+  const std::lock_guard lock(choices_->mutex);
+  const std::optional<double> apart = measured_apart(batch, *choice, each, *alone, device);
+  const double together = choices_->products[batch.key()].seconds + more;
+  if (!apart || together >= 0.99 * *apart) return std::nullopt;
+  return choice;
+}
+
+// Of all calls like `each`; with the time of the batch, as both were measured in turn. Kept beside
+// the products, with the algorithm of one.
+std::optional<double> ProductChoices::measured_apart(const ProductCall& batch,
+                                                     const ProductChoice& choice,
+                                                     const ProductCall& each,
+                                                     const ProductChoice& alone,
+                                                     CudaContext& device) {
+  const std::string key = fmt::format("{} apart: {}", batch.key(), each.key());
+  if (const auto found = choices_->products.find(key); found != choices_->products.end())
+    return found->second.seconds;
+  const std::optional<BatchTimes> times =
+      times_of_batch(batch, choice.algorithm, each, alone.algorithm, device);
+  if (!times) {
+    tell(fmt::format("product {}: no memory to measure it as one, it is not", batch.key()));
+    return std::nullopt;
+  }
+  choices_->products[batch.key()].seconds = times->together;
+  choices_->products[key] = {alone.algorithm, times->apart};
+  if (!options_.matmul_cache.empty()) write_file();
+  return times->apart;
+}
+
+double ProductChoices::seconds_of_members(const ProductCall& call) const {
   const bool sums = call.product.epilogue == ProductEpilogue::kSumOfA ||
                     call.product.epilogue == ProductEpilogue::kSumOfB;
+  return call.member_bytes() / (0.8 * bytes_per_second_) + (sums ? 6e-6 : 2e-6);
+}
+
+// Against the plain product and the passes of its members.
+bool ProductChoices::pays(const ProductCall& call, const ProductChoice& choice,
+                          CudaContext& device) {
+  if (call.member_bytes() == 0 || choice.seconds == 0) return true;
   const std::optional<ProductChoice> alone = of(plain_of(call), device);
   if (!alone || alone->seconds == 0) return true;
-  return choice.seconds <=
-         alone->seconds + bytes / (0.8 * bytes_per_second_) + (sums ? 6e-6 : 2e-6);
+  return choice.seconds <= alone->seconds + seconds_of_members(call);
 }
 
 void ProductChoices::tell(const std::string& text) const {
