@@ -4,12 +4,17 @@
 #include "backends/cuda/cuda_check.h"
 #include "backends/cuda/cuda_context.h"
 #include "backends/cuda/cuda_kernel.h"
+#include "backends/cuda/kernels/shared/noise.h"
+#include "backends/cuda/kernels/shared/stopwatch.h"
 #include "backends/cuda/measured_choices.h"
 #include "core/base/elements.h"
+#include "core/base/quantile.h"
 #include "tests/cuda/gpu.h"
 
 #include <doctest/doctest.h>
+#include <fmt/core.h>
 
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -44,6 +49,10 @@ class Tensor {
     }
     SEXTANT_CUDA(cudaMalloc(&device_, bytes()));
     reset();
+  }
+  explicit Tensor(TensorType type) : type_(std::move(type)) {
+    SEXTANT_CUDA(cudaMalloc(&device_, bytes()));
+    SEXTANT_CUDA(enqueue_noise({device_, type_.dtype, type_.shape.elements()}, nullptr));
   }
   ~Tensor() { cudaFree(device_); }
   Tensor(const Tensor&) = delete;
@@ -87,7 +96,9 @@ constexpr Sizes kSizes[] = {{128, 64, 96}, {256, 128, 512}, {65, 33, 129}, {7, 4
 // Calls that share their first input, with what they must give.
 class Calls {
  public:
-  explicit Calls(std::string kind) : kind_(std::move(kind)) {}
+  // Blank: operands are noise, and nothing is known of results; for times.
+  explicit Calls(std::string kind, bool is_blank = false)
+      : kind_(std::move(kind)), is_blank_(is_blank) {}
 
   // y = x w (+ b).
   void add_matmuls(const Sizes& sizes, std::size_t count, bool transposed) {
@@ -99,14 +110,14 @@ class Calls {
       const Tensor& b = tensor({{n}, half});
       const Tensor& y = tensor({{m, n}, half});
       Values expected;
-      for (std::int64_t row = 0; row < m; ++row)
+      for (std::int64_t row = 0; row < m && !is_blank_; ++row)
         for (std::int64_t column = 0; column < n; ++column) {
           double sum = kind_ == "matmul_bias" ? b.at(column) : 0;
           for (std::int64_t l = 0; l < k; ++l)
             sum += x.at(row * k + l) * w.at(transposed ? column * k + l : l * n + column);
           expected.push_back(sum);
         }
-      expected_.emplace_back(&y, rounded(expected, half));
+      expect(y, rounded(expected, half));
       const Attributes attributes{{"transpose_w", transposed}};
       if (kind_ == "matmul") {
         add({&x, &w}, {&y}, false).attributes = attributes;
@@ -129,25 +140,20 @@ class Calls {
       const Tensor& dy = tensor({{rows, n}, DType::kBF16});
       const Tensor& dw = tensor({transposed ? Shape{n, k} : Shape{k, n}, DType::kF32});
       const Tensor& db = tensor({{n}, DType::kF32});
-      Values weight, bias;
-      for (std::int64_t at = 0; at < k * n; ++at) {
+      Values weight;
+      for (std::int64_t at = 0; at < k * n && !is_blank_; ++at) {
         const std::int64_t a = transposed ? at % k : at / n, b = transposed ? at / k : at % n;
         double sum = accumulates ? dw.at(at) : 0;
         for (std::int64_t row = 0; row < rows; ++row) sum += x.at(row * k + a) * dy.at(row * n + b);
         weight.push_back(sum);
       }
-      for (std::int64_t column = 0; column < n; ++column) {
-        double sum = accumulates ? db.at(column) : 0;
-        for (std::int64_t row = 0; row < rows; ++row) sum += dy.at(row * n + column);
-        bias.push_back(sum);
-      }
-      expected_.emplace_back(&dw, weight);
+      expect(dw, weight);
       const Attributes attributes{{"transpose_w", transposed}};
       if (kind_ == "matmul_grad_weight") {
         add({&x, &dy}, {&dw}, accumulates).attributes = attributes;
         continue;
       }
-      expected_.emplace_back(&db, bias);
+      expect(db, sums_of(dy, rows, n, accumulates ? &db : nullptr));
       add({&x, &dy}, {&dw, &db}, accumulates).members = {
           {"matmul_grad_weight",
            "member",
@@ -155,6 +161,16 @@ class Calls {
            {{Source::kInput, 0}, {Source::kInput, 1}},
            {{Source::kOutput, 0}}},
           {"reduce_to_bias", "member", {}, {{Source::kInput, 1}}, {{Source::kOutput, 1}}}};
+    }
+  }
+
+  // db (+)= the sums of dy [rows, n], in f32.
+  void add_sums(std::int64_t rows, std::int64_t n, std::size_t count, bool accumulates) {
+    for (std::size_t i = 0; i < count; ++i) {
+      const Tensor& dy = tensor({{rows, n}, DType::kBF16});
+      const Tensor& db = tensor({{n}, DType::kF32});
+      expect(db, sums_of(dy, rows, n, accumulates ? &db : nullptr));
+      add({&dy}, {&db}, accumulates);
     }
   }
 
@@ -173,7 +189,22 @@ class Calls {
 
  private:
   const Tensor& tensor(TensorType type) {
+    if (is_blank_) return tensors_.emplace_back(std::move(type));
     return tensors_.emplace_back(std::move(type), static_cast<int>(tensors_.size()));
+  }
+  void expect(const Tensor& tensor, Values values) {
+    if (!is_blank_) expected_.emplace_back(&tensor, std::move(values));
+  }
+  // Of the columns, behind what `before` holds.
+  Values sums_of(const Tensor& dy, std::int64_t rows, std::int64_t columns,
+                 const Tensor* before) const {
+    Values sums;
+    for (std::int64_t column = 0; column < columns && !is_blank_; ++column) {
+      double sum = before != nullptr ? before->at(column) : 0;
+      for (std::int64_t row = 0; row < rows; ++row) sum += dy.at(row * columns + column);
+      sums.push_back(sum);
+    }
+    return sums;
   }
   Actor& add(const std::vector<const Tensor*>& in, const std::vector<const Tensor*>& out,
              bool accumulates) {
@@ -189,11 +220,21 @@ class Calls {
   }
 
   const std::string kind_;
+  const bool is_blank_;
   std::deque<Tensor> tensors_;
   std::deque<Actor> actors_;
   std::vector<KernelContext> contexts_;
   std::vector<std::pair<const Tensor*, Values>> expected_;
 };
+
+// Of one of ten launches, a median.
+double seconds_of(CudaKernel& kernel) {
+  Stopwatch watch;
+  std::vector<double> times;
+  for (int round = 0; round < 6; ++round)
+    times.push_back(watch.seconds(10, [&] { kernel.enqueue(watch.stream()); }));
+  return median(times);
+}
 
 // A device that measured every batch to be faster than its products apart, or slower.
 class DecidedDevice {
@@ -289,6 +330,68 @@ TEST_CASE("two and three gradients of weights in one call are exact, written and
     MESSAGE("cuBLASLt makes " << count.made << " of " << count.all << " groups of " << kind);
     CHECK(count.made >= 16);
   }
+}
+
+TEST_CASE("sums of several matrices in one launch are the exact sums of each" *
+          doctest::skip(!has_gpu())) {
+  const CudaKernelTable table = cuda_kernels();
+  CudaContext device(CudaOptions{});
+  struct Matrix {
+    std::int64_t rows, columns;
+  };
+  // Clusters, narrow tiles of blocks, tiles that end beyond the matrix, single columns, no rows.
+  for (const auto& [rows, columns] : {Matrix{4096, 512}, Matrix{4096, 1024}, Matrix{300, 72},
+                                      Matrix{65, 33}, Matrix{3, 8}, Matrix{0, 16}})
+    for (const std::size_t count : {2, 3, 4})
+      for (const bool accumulates : {false, true}) {
+        CAPTURE(rows);
+        CAPTURE(columns);
+        CAPTURE(count);
+        CAPTURE(accumulates);
+        Calls calls("reduce_to_bias");
+        calls.add_sums(rows, columns, count, accumulates);
+        const CudaKernelOfCalls made = table.make_together(calls.contexts(), device);
+        REQUIRE(made.num_calls == count);
+        CHECK(calls.gives_expected(*made.kernel));
+      }
+}
+
+// Not a test of numbers: what a layer of GPT-2 medium takes, 16 x 1024 tokens.
+TEST_CASE("times of q, k and v together and apart" * doctest::skip(!has_gpu())) {
+  constexpr std::int64_t kTokens = 16384, kWidth = 1024;
+  CudaOptions options;
+  options.tune_matmuls = true;
+  options.choices = std::make_shared<MeasuredChoices>();
+  CudaContext device(options);
+  const CudaKernelTable table = cuda_kernels();
+  const auto report = [&](const std::string& name, const Calls& calls) {
+    double apart = 0;
+    for (const KernelContext& call : calls.contexts()) {
+      const auto kernel = table.make(call, device);
+      apart += kernel == nullptr ? NAN : seconds_of(*kernel);
+    }
+    const CudaKernelOfCalls made = table.make_together(calls.contexts(), device);
+    const std::string together =
+        made.num_calls == 0
+            ? "not faster"
+            : fmt::format("{:.1f} us of {}", seconds_of(*made.kernel) * 1e6, made.num_calls);
+    fmt::print("together {:<32} {:8.1f} us apart, {}\n", name, apart * 1e6, together);
+  };
+  for (const std::string kind : {"matmul", "matmul_bias"}) {
+    Calls calls(kind, true);
+    calls.add_matmuls({kTokens, kWidth, kWidth}, 3, false);
+    report(kind, calls);
+  }
+  for (const std::string kind : {"matmul_grad_weight", "matmul_grad_weight_bias"}) {
+    Calls calls(kind, true);
+    calls.add_gradients({kWidth, kWidth, kTokens}, 3, false, false);
+    report(kind, calls);
+  }
+  Calls sums("reduce_to_bias", true);
+  sums.add_sums(kTokens, kWidth, 3, false);
+  report("reduce_to_bias", sums);
+  for (const auto& [key, choice] : options.choices->products)
+    fmt::print("{:9.1f} us {}\n", choice.seconds * 1e6, key);
 }
 
 TEST_CASE("four calls of which three are faster together leave the last to itself" *

@@ -9,6 +9,8 @@
 #include "backends/cuda/kernels/shared/member_calls.h"
 #include "backends/cuda/kernels/shared/tables.h"
 
+#include <algorithm>
+#include <deque>
 #include <memory>
 #include <optional>
 #include <span>
@@ -55,7 +57,7 @@ std::optional<MatmulHead> head_of_grad_weight_bias(const KernelContext& call) {
 using HeadOf = std::optional<MatmulHead> (*)(const KernelContext&);
 
 template <HeadOf head_of>
-std::string key_of(const KernelContext& call) {
+std::string key_of_head(const KernelContext& call) {
   const std::optional<MatmulHead> head = head_of(call);
   return head ? ProductCall(head->product, head->addresses).key() : std::string();
 }
@@ -80,16 +82,30 @@ std::unique_ptr<CudaKernel> make_batch(const Heads& heads, const ProductCall& al
 }
 
 template <HeadOf head_of>
-std::unique_ptr<CudaKernel> make(std::span<const KernelContext> calls,
-                                 const CudaKernelTable& /*table*/, CudaContext& device) {
+std::unique_ptr<CudaKernel> make_alike(std::span<const KernelContext> calls,
+                                       const CudaKernelTable& /*table*/, CudaContext& device) {
   const Heads heads = heads_of<head_of>(calls, device);
   return make_batch(heads, ProductCall(heads[0].product, heads[0].addresses), 0, device);
 }
 
+// Of all calls in one launch if they are of one key, else of the first.
+CudaKernelOfCalls first_sums(std::span<const KernelContext> calls, const CudaKernelTable& table,
+                             CudaContext& device) {
+  const std::string key = table.key_together(calls[0]);
+  const bool are_alike =
+      !key.empty() && std::all_of(calls.begin(), calls.end(), [&](const KernelContext& call) {
+        return table.key_together(call) == key;
+      });
+  CudaKernelOfCalls made;
+  if (are_alike && calls.size() > 1) made = table.make_together(calls, device);
+  if (made.kernel == nullptr) made = {table.make(calls[0], device), 1};
+  return made;
+}
+
 // Alone, a product may be faster with the sum as its epilogue.
-std::unique_ptr<CudaKernel> make_grad_weight_bias(std::span<const KernelContext> calls,
-                                                  const CudaKernelTable& table,
-                                                  CudaContext& device) {
+std::unique_ptr<CudaKernel> make_grad_weights_and_sums(std::span<const KernelContext> calls,
+                                                       const CudaKernelTable& table,
+                                                       CudaContext& device) {
   const Heads heads = heads_of<head_of_grad_weight_bias>(calls, device);
   MatmulHead fused = heads[0];
   add_sum(fused, MemberCalls(calls[0])[0], device.workspace());
@@ -101,27 +117,31 @@ std::unique_ptr<CudaKernel> make_grad_weight_bias(std::span<const KernelContext>
   std::vector<std::unique_ptr<CudaKernel>> kernels;
   kernels.push_back(make_batch(heads, is_fused ? with_sum : plain, is_fused ? sums : 0, device));
   if (kernels[0] == nullptr) return nullptr;
-  for (const KernelContext& call : calls) {
-    MemberCalls members(call);
-    kernels.push_back(table.make(members[1], device));
-    if (kernels.back() == nullptr) return nullptr;
+  std::deque<MemberCalls> members;
+  std::vector<KernelContext> sums_of;
+  for (const KernelContext& call : calls) sums_of.push_back(members.emplace_back(call)[1]);
+  for (std::span<const KernelContext> left = sums_of; !left.empty();) {
+    CudaKernelOfCalls made = first_sums(left, table, device);
+    if (made.kernel == nullptr) return nullptr;
+    kernels.push_back(std::move(made.kernel));
+    left = left.subspan(made.num_calls);
   }
   return in_sequence(std::move(kernels));
 }
 
 template <HeadOf head_of>
-void add(CudaKernelTable& table, const char* kind) {
-  table.add_together(kind, key_of<head_of>, make<head_of>);
+void add_alike(CudaKernelTable& table, const char* kind) {
+  table.add_together(kind, key_of_head<head_of>, make_alike<head_of>);
 }
 
 }  // namespace
 
 void add_cuda_matmul_together(CudaKernelTable& table) {
-  add<head_of_matmul>(table, "matmul");
-  add<head_of_matmul_bias>(table, "matmul_bias");
-  add<head_of_grad_weight>(table, "matmul_grad_weight");
-  table.add_together("matmul_grad_weight_bias", key_of<head_of_grad_weight_bias>,
-                     make_grad_weight_bias);
+  add_alike<head_of_matmul>(table, "matmul");
+  add_alike<head_of_matmul_bias>(table, "matmul_bias");
+  add_alike<head_of_grad_weight>(table, "matmul_grad_weight");
+  table.add_together("matmul_grad_weight_bias", key_of_head<head_of_grad_weight_bias>,
+                     make_grad_weights_and_sums);
 }
 
 }  // namespace sextant

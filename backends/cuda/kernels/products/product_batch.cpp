@@ -14,13 +14,13 @@
 namespace sextant {
 namespace {
 
-constexpr std::int64_t kAlignment = 256;
+constexpr std::int64_t kBatchAlignment = 256;
 
 bool begins_aligned(const void* data) {
-  return reinterpret_cast<std::uintptr_t>(data) % kAlignment == 0;
+  return reinterpret_cast<std::uintptr_t>(data) % kBatchAlignment == 0;
 }
 
-bool is_aligned(const ProductAddresses& at) {
+bool has_aligned_matrices(const ProductAddresses& at) {
   return begins_aligned(at.a) && begins_aligned(at.b) && begins_aligned(at.d);
 }
 
@@ -32,7 +32,7 @@ class BatchBiases {
     const auto* const first = static_cast<const std::byte*>(addresses[0].bias);
     const std::int64_t size = size_of(each.out).value;
     const std::int64_t step = static_cast<const std::byte*>(addresses[1].bias) - first;
-    bool is_regular = step > 0 && step % kAlignment == 0 && begins_aligned(first);
+    bool is_regular = step > 0 && step % kBatchAlignment == 0 && begins_aligned(first);
     for (std::size_t i = 1; i < addresses.size(); ++i)
       is_regular &= addresses[i].bias == first + static_cast<std::int64_t>(i) * step;
     if (is_regular) {
@@ -52,7 +52,7 @@ class BatchBiases {
   void gather(const Product& each, std::span<const ProductAddresses> addresses) {
     std::vector<const void*> rows;
     gather_.bytes = each.m * size_of(each.out).value;
-    gather_.stride = (gather_.bytes + kAlignment - 1) / kAlignment * kAlignment;
+    gather_.stride = (gather_.bytes + kBatchAlignment - 1) / kBatchAlignment * kBatchAlignment;
     gather_.count = static_cast<std::int64_t>(addresses.size());
     gather_.is_aligned = gather_.bytes % 16 == 0;
     for (const ProductAddresses& at : addresses) {
@@ -144,7 +144,7 @@ std::unique_ptr<CudaKernel> make_product_batch(const Product& each,
                                                CudaContext& device) {
   const bool accumulates = addresses[0].c != nullptr;
   if (!device.tunes() || (accumulates && size_of(each.out).value < 4) ||
-      !std::all_of(addresses.begin(), addresses.end(), is_aligned))
+      !std::all_of(addresses.begin(), addresses.end(), has_aligned_matrices))
     return nullptr;
   auto kernel = std::make_unique<ProductBatch>(each, addresses, device);
   if (!kernel->choose(alone, more)) return nullptr;
