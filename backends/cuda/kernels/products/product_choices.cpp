@@ -2,7 +2,6 @@
 #include "backends/cuda/kernels/products/product_choices.h"
 
 #include "backends/cuda/cuda_check.h"
-#include "backends/cuda/kernels/products/product_measure.h"
 #include "core/base/check.h"
 #include "core/text/json_reader.h"
 #include "core/text/json_text.h"
@@ -118,6 +117,7 @@ ProductCall plain_of(const ProductCall& call) {
   ProductAddresses addresses = call.addresses;
   if (addresses.c != addresses.d) addresses.c = nullptr;
   addresses.bias = addresses.aux = nullptr;
+  addresses.bias_stride = 0;
   return ProductCall(product, addresses);
 }
 
@@ -224,32 +224,33 @@ std::optional<ProductChoice> ProductChoices::of_batch(const ProductCall& batch,
   const std::optional<ProductChoice> choice = of(batch, device);
   if (!alone || !choice || choice->seconds == 0) return std::nullopt;
   const std::lock_guard lock(choices_->mutex);
-  const std::optional<double> apart = measured_apart(batch, *choice, each, *alone, device);
-  const double together = choices_->products[batch.key()].seconds + more;
-  if (!apart || together >= 0.99 * *apart) return std::nullopt;
+  const std::optional<BatchTimes> times = measured_times(batch, *choice, each, *alone, device);
+  if (!times || times->together + more >= 0.99 * times->apart) return std::nullopt;
   return choice;
 }
 
-// Of all calls like `each`; with the time of the batch, as both were measured in turn. Kept beside
-// the products, with the algorithm of one.
-std::optional<double> ProductChoices::measured_apart(const ProductCall& batch,
-                                                     const ProductChoice& choice,
-                                                     const ProductCall& each,
-                                                     const ProductChoice& alone,
-                                                     CudaContext& device) {
-  const std::string key = fmt::format("{} apart: {}", batch.key(), each.key());
-  if (const auto found = choices_->products.find(key); found != choices_->products.end())
-    return found->second.seconds;
+// Kept among the products as two of them, each with the algorithm that it was measured with.
+std::optional<BatchTimes> ProductChoices::measured_times(const ProductCall& batch,
+                                                         const ProductChoice& choice,
+                                                         const ProductCall& each,
+                                                         const ProductChoice& alone,
+                                                         CudaContext& device) {
+  const std::string together = fmt::format("{} together: {}", batch.key(), each.key());
+  const std::string apart = fmt::format("{} apart: {}", batch.key(), each.key());
+  const auto known_together = choices_->products.find(together);
+  const auto known_apart = choices_->products.find(apart);
+  if (known_together != choices_->products.end() && known_apart != choices_->products.end())
+    return BatchTimes{known_together->second.seconds, known_apart->second.seconds};
   const std::optional<BatchTimes> times =
       times_of_batch(batch, choice.algorithm, each, alone.algorithm, device);
   if (!times) {
     tell(fmt::format("product {}: no memory to measure it as one, it is not", batch.key()));
     return std::nullopt;
   }
-  choices_->products[batch.key()].seconds = times->together;
-  choices_->products[key] = {alone.algorithm, times->apart};
+  choices_->products[together] = {choice.algorithm, times->together};
+  choices_->products[apart] = {alone.algorithm, times->apart};
   if (!options_.matmul_cache.empty()) write_file();
-  return times->apart;
+  return times;
 }
 
 double ProductChoices::seconds_of_members(const ProductCall& call) const {

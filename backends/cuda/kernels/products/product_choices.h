@@ -5,6 +5,7 @@
 
 #include "backends/cuda/cuda_backend.h"
 #include "backends/cuda/kernels/products/product.h"
+#include "backends/cuda/kernels/products/product_measure.h"
 #include "backends/cuda/measured_choices.h"
 
 #include <memory>
@@ -38,9 +39,9 @@ class ProductChoices {
   std::optional<ProductChoice> measured(const ProductCall& call, CudaContext& device);
   std::optional<ProductChoice> known(const ProductCall& call, CudaContext& device) const;
   bool pays(const ProductCall& call, const ProductChoice& choice, CudaContext& device);
-  std::optional<double> measured_apart(const ProductCall& batch, const ProductChoice& choice,
-                                       const ProductCall& each, const ProductChoice& alone,
-                                       CudaContext& device);
+  std::optional<BatchTimes> measured_times(const ProductCall& batch, const ProductChoice& choice,
+                                           const ProductCall& each, const ProductChoice& alone,
+                                           CudaContext& device);
   void tell(const std::string& text) const;
   void read_file();
   void write_file() const;
