@@ -91,8 +91,7 @@ std::vector<std::unique_ptr<CudaKernel>> CudaKernelTable::make_all(
 std::string CudaKernelTable::key_together(const KernelContext& call) const {
   const auto found = together_.find(call.actor->kind);
   if (found == together_.end() || !lies_row_major(call)) return {};
-  const std::string key = found->second.key(call);
-  return key.empty() ? key : call.actor->kind + " " + key;
+  return found->second.key(call);
 }
 
 CudaKernelOfCalls CudaKernelTable::make_together(std::span<const KernelContext> group,

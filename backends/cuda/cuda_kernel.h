@@ -49,7 +49,7 @@ class CudaKernelTable {
   using MakeMany = std::unique_ptr<CudaKernel> (*)(std::span<const KernelContext> calls,
                                                    CudaContext& device);
   // What calls have in common that may be one kernel though others of the run stand between them;
-  // empty: the call stays alone.
+  // empty: the call stays alone. Calls of one key, of whatever kinds, have one maker.
   using Key = std::string (*)(const KernelContext& call);
   // One kernel for calls of one key that may run at once; nothing where they are not faster so.
   using MakeTogether = std::unique_ptr<CudaKernel> (*)(std::span<const KernelContext> calls,

@@ -174,6 +174,8 @@ class Calls {
     }
   }
 
+  // Of the calls that are added from here on.
+  void set_kind(std::string kind) { kind_ = std::move(kind); }
   std::span<const KernelContext> contexts() const { return contexts_; }
 
   // Three times, as a step that is replayed does not reset anything but what accumulates.
@@ -219,7 +221,7 @@ class Calls {
     return actor;
   }
 
-  const std::string kind_;
+  std::string kind_;
   const bool is_blank_;
   std::deque<Tensor> tensors_;
   std::deque<Actor> actors_;
@@ -330,6 +332,20 @@ TEST_CASE("two and three gradients of weights in one call are exact, written and
     MESSAGE("cuBLASLt makes " << count.made << " of " << count.all << " groups of " << kind);
     CHECK(count.made >= 16);
   }
+}
+
+TEST_CASE("gradients of weights with and without that of a bias are one call" *
+          doctest::skip(!has_gpu())) {
+  DecidedDevice decided;
+  Count count;
+  for (const bool accumulates : {false, true}) {
+    Calls calls("matmul_grad_weight");
+    calls.add_gradients(kSizes[0], 1, false, accumulates);
+    calls.set_kind("matmul_grad_weight_bias");
+    calls.add_gradients(kSizes[0], 3, false, accumulates);
+    check(calls, decided, count);
+  }
+  CHECK(count.made == count.all);
 }
 
 TEST_CASE("sums of several matrices in one launch are the exact sums of each" *

@@ -42,7 +42,7 @@ std::unique_ptr<CudaKernel> make_reduce_to_bias(const KernelContext& call, CudaC
 
 std::string key_of_sums(const KernelContext& call) {
   const ReduceToBiasArguments x = arguments_of_sums(call);
-  return fmt::format("{}x{} {}->{} by {}{}", x.rows, x.columns, to_string(x.dtype),
+  return fmt::format("sums {}x{} {}->{} by {}{}", x.rows, x.columns, to_string(x.dtype),
                      to_string(x.out_dtype), x.pack, x.accumulate ? " added" : "");
 }
 

@@ -10,6 +10,7 @@
 #include "backends/cuda/kernels/shared/tables.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <deque>
 #include <memory>
 #include <optional>
@@ -23,16 +24,13 @@ namespace {
 
 using Heads = std::vector<MatmulHead>;
 
-// Nothing where products of the head are never made together.
-std::optional<MatmulHead> if_joinable(std::optional<MatmulHead> head) {
-  if (!head || size_of(head->product.in).value != 2) return std::nullopt;
-  return head;
-}
+// Two results: dw, and db of the same dy.
+bool has_sum(const KernelContext& call) { return call.actor->kind == "matmul_grad_weight_bias"; }
 
 std::optional<MatmulHead> head_of_matmul(const KernelContext& call) {
   std::optional<MatmulHead> head = matmul_head(call, call.out[0]);
   if (head && call.accumulate[0]) head->addresses.c = head->addresses.d;
-  return if_joinable(std::move(head));
+  return head;
 }
 
 std::optional<MatmulHead> head_of_matmul_bias(const KernelContext& call) {
@@ -41,51 +39,38 @@ std::optional<MatmulHead> head_of_matmul_bias(const KernelContext& call) {
   std::optional<MatmulHead> head = matmul_head(members[0], members[1].out[0]);
   if (!head || !add_bias(*head, members[1])) return std::nullopt;
   if (members[1].accumulate[0]) head->addresses.c = head->addresses.d;
-  return if_joinable(std::move(head));
+  return head;
 }
 
-std::optional<MatmulHead> head_of_grad_weight(const KernelContext& call) {
-  return if_joinable(grad_weight_head(call));
+// The product of a call, without the sum if it has one. Nothing where it is never made together.
+std::optional<MatmulHead> joinable_head(const KernelContext& call) {
+  const std::string& kind = call.actor->kind;
+  std::optional<MatmulHead> head = kind == "matmul"        ? head_of_matmul(call)
+                                   : kind == "matmul_bias" ? head_of_matmul_bias(call)
+                                   : has_sum(call)         ? grad_weight_head(MemberCalls(call)[0])
+                                                           : grad_weight_head(call);
+  if (!head || size_of(head->product.in).value != 2) return std::nullopt;
+  return head;
 }
 
-// Of the product alone.
-std::optional<MatmulHead> head_of_grad_weight_bias(const KernelContext& call) {
-  MemberCalls members(call);
-  return if_joinable(grad_weight_head(members[0]));
-}
-
-using HeadOf = std::optional<MatmulHead> (*)(const KernelContext&);
-
-template <HeadOf head_of>
 std::string key_of_head(const KernelContext& call) {
-  const std::optional<MatmulHead> head = head_of(call);
-  return head ? ProductCall(head->product, head->addresses).key() : std::string();
+  const std::optional<MatmulHead> head = joinable_head(call);
+  if (!head) return {};
+  return "product " + ProductCall(head->product, head->addresses).key();
 }
 
-template <HeadOf head_of>
-Heads heads_of(std::span<const KernelContext> calls, const CudaContext& device) {
-  Heads heads;
-  for (const KernelContext& call : calls) {
-    heads.push_back(*head_of(call));
-    heads.back().product.processors = device.processors();
-  }
-  return heads;
-}
-
-// In one call, if that is faster than as many like `alone`, after which `more` seconds less are
-// left to do.
-std::unique_ptr<CudaKernel> make_batch(const Heads& heads, const ProductCall& alone, double more,
-                                       CudaContext& device) {
-  std::vector<ProductAddresses> addresses;
-  for (const MatmulHead& head : heads) addresses.push_back(head.addresses);
-  return make_product_batch(heads[0].product, addresses, alone, more, device);
-}
-
-template <HeadOf head_of>
-std::unique_ptr<CudaKernel> make_alike(std::span<const KernelContext> calls,
-                                       const CudaKernelTable& /*table*/, CudaContext& device) {
-  const Heads heads = heads_of<head_of>(calls, device);
-  return make_batch(heads, ProductCall(heads[0].product, heads[0].addresses), 0, device);
+// By how much a product with the sum as its epilogue is faster than the two apart; 0 where it was
+// measured to be slower.
+double seconds_saved_by_epilogue(const KernelContext& call, const MatmulHead& head,
+                                 CudaContext& device) {
+  MatmulHead fused = head;
+  add_sum(fused, MemberCalls(call)[0], device.workspace());
+  const ProductCall with_sum(fused.product, fused.addresses);
+  const auto one = device.products().of(with_sum, device);
+  const auto two = device.products().of(ProductCall(head.product, head.addresses), device);
+  if (!one || !two) return 0;
+  const double apart = two->seconds + device.products().seconds_of_members(with_sum);
+  return std::max(0.0, apart - one->seconds);
 }
 
 // Of all calls in one launch if they are of one key, else of the first.
@@ -102,25 +87,27 @@ CudaKernelOfCalls first_sums(std::span<const KernelContext> calls, const CudaKer
   return made;
 }
 
-// Alone, a product may be faster with the sum as its epilogue.
-std::unique_ptr<CudaKernel> make_grad_weights_and_sums(std::span<const KernelContext> calls,
-                                                       const CudaKernelTable& table,
-                                                       CudaContext& device) {
-  const Heads heads = heads_of<head_of_grad_weight_bias>(calls, device);
-  MatmulHead fused = heads[0];
-  add_sum(fused, MemberCalls(calls[0])[0], device.workspace());
-  const ProductCall with_sum(fused.product, fused.addresses);
-  const ProductCall plain(heads[0].product, heads[0].addresses);
-  const bool is_fused = device.products().of(with_sum, device).has_value();
-  const double sums =
-      static_cast<double>(calls.size()) * device.products().seconds_of_members(with_sum);
-  std::vector<std::unique_ptr<CudaKernel>> kernels;
-  kernels.push_back(make_batch(heads, is_fused ? with_sum : plain, is_fused ? sums : 0, device));
-  if (kernels[0] == nullptr) return nullptr;
+// The products in one call; sums are passes of their own behind it.
+std::unique_ptr<CudaKernel> make_products(std::span<const KernelContext> calls,
+                                          const CudaKernelTable& table, CudaContext& device) {
+  Heads heads;
   std::deque<MemberCalls> members;
-  std::vector<KernelContext> sums_of;
-  for (const KernelContext& call : calls) sums_of.push_back(members.emplace_back(call)[1]);
-  for (std::span<const KernelContext> left = sums_of; !left.empty();) {
+  std::vector<KernelContext> sums;
+  std::vector<ProductAddresses> addresses;
+  for (const KernelContext& call : calls) {
+    heads.push_back(*joinable_head(call));
+    heads.back().product.processors = device.processors();
+    addresses.push_back(heads.back().addresses);
+    if (has_sum(call)) sums.push_back(members.emplace_back(call)[1]);
+  }
+  double more = 0;
+  for (std::size_t i = 0; i < calls.size(); ++i)
+    if (has_sum(calls[i])) more += seconds_saved_by_epilogue(calls[i], heads[i], device);
+  const ProductCall alone(heads[0].product, heads[0].addresses);
+  std::vector<std::unique_ptr<CudaKernel>> kernels;
+  kernels.push_back(make_product_batch(heads[0].product, addresses, alone, more, device));
+  if (kernels[0] == nullptr) return nullptr;
+  for (std::span<const KernelContext> left = sums; !left.empty();) {
     CudaKernelOfCalls made = first_sums(left, table, device);
     if (made.kernel == nullptr) return nullptr;
     kernels.push_back(std::move(made.kernel));
@@ -129,19 +116,12 @@ std::unique_ptr<CudaKernel> make_grad_weights_and_sums(std::span<const KernelCon
   return in_sequence(std::move(kernels));
 }
 
-template <HeadOf head_of>
-void add_alike(CudaKernelTable& table, const char* kind) {
-  table.add_together(kind, key_of_head<head_of>, make_alike<head_of>);
-}
-
 }  // namespace
 
 void add_cuda_matmul_together(CudaKernelTable& table) {
-  add_alike<head_of_matmul>(table, "matmul");
-  add_alike<head_of_matmul_bias>(table, "matmul_bias");
-  add_alike<head_of_grad_weight>(table, "matmul_grad_weight");
-  table.add_together("matmul_grad_weight_bias", key_of_head<head_of_grad_weight_bias>,
-                     make_grad_weights_and_sums);
+  for (const char* const kind :
+       {"matmul", "matmul_bias", "matmul_grad_weight", "matmul_grad_weight_bias"})
+    table.add_together(kind, key_of_head, make_products);
 }
 
 }  // namespace sextant
