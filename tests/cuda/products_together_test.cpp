@@ -398,11 +398,12 @@ TEST_CASE("times of q, k and v together and apart" * doctest::skip(!has_gpu())) 
     calls.add_matmuls({kTokens, kWidth, kWidth}, 3, false);
     report(kind, calls);
   }
-  for (const std::string kind : {"matmul_grad_weight", "matmul_grad_weight_bias"}) {
-    Calls calls(kind, true);
-    calls.add_gradients({kWidth, kWidth, kTokens}, 3, false, false);
-    report(kind, calls);
-  }
+  for (const std::string kind : {"matmul_grad_weight", "matmul_grad_weight_bias"})
+    for (const std::size_t count : {3, 4}) {
+      Calls calls(kind, true);
+      calls.add_gradients({kWidth, kWidth, kTokens}, count, false, false);
+      report(kind, calls);
+    }
   Calls sums("reduce_to_bias", true);
   sums.add_sums(kTokens, kWidth, 3, false);
   report("reduce_to_bias", sums);
