@@ -141,7 +141,7 @@ void CudaProgram::find_company(const CudaExchange& exchange) {
     bytes[i] = exchanged_bytes(runs_[i]);
   }
   company_ = company_of(tables.runs, direct ? *direct : stepped_waits(tables), seconds, bytes,
-                        exchange.blocks());
+                        exchange.processors_of_slow());
   for (std::size_t i = 0; i < runs_.size(); ++i)
     for (const auto& communication : runs_[i].communications)
       communication->goes_slowly = company_.goes_slowly && company_.beside[i];
