@@ -165,6 +165,14 @@ row 2.7b-zero3-8x1024 2 2.7b 16 "dp=2 micro_batch=8 zero=3" "--mbs 8 --strategy 
 row 2.7b-tp2-8x1024 2 2.7b 8 "tp=2 micro_batch=8 sp=on" "--mbs 8 --strategy tp --tp 2"
 row 2.7b-pp2-8x4x1024 2 2.7b 32 "pp=2 micro_batch=4 schedule=1f1b" "--mbs 4 --micro 8 --strategy pp"
 row 2.7b-pp2-zbv-8x4x1024 2 2.7b 32 "pp=2 micro_batch=4 schedule=zb-v virtual=2" "--mbs 4 --micro 8 --strategy pp"
+row medium-dp4-16x1024 4 medium 64 "dp=4 micro_batch=16" "--mbs 16 --strategy ddp"
+row xl-dp4-8x1024 4 xl 32 "dp=4 micro_batch=8" "--mbs 8 --strategy ddp"
+row xl-zero1-dp4-8x1024 4 xl 32 "dp=4 micro_batch=8 zero=1" "--mbs 8 --strategy ddp"
+row 2.7b-dp4-8x1024 4 2.7b 32 "dp=4 micro_batch=8" "--mbs 8 --strategy ddp"
+row 6.7b-zero3-4x2048 4 6.7b 16 "dp=4 micro_batch=4 zero=3" "--mbs 4 --seq 2048 --strategy fsdp"
+row 6.7b-tp4-4x2048 4 6.7b 4 "tp=4 micro_batch=4 sp=on" "--mbs 4 --seq 2048 --strategy tp --tp 4"
+row 2.7b-pp4-16x4x1024 4 2.7b 64 "pp=4 micro_batch=4 schedule=1f1b" "--mbs 4 --micro 16 --strategy pp"
+row 2.7b-pp4-zbv-16x4x1024 4 2.7b 64 "pp=4 micro_batch=4 schedule=zb-v virtual=2" "--mbs 4 --micro 16 --strategy pp"
 
 [ "$losses" = yes ] || exit "$failed"
 # Bounds: f32 differs by the order of sums, which 200 updates amplify; bf16 rounds weights and

@@ -39,83 +39,37 @@ Overlap overlap_of(std::span<const RunEntry> runs, const ProgramWaits& waits) {
   return overlap;
 }
 
-namespace {
-
-struct Interval {
-  double begin = 0, end = 0;
-};
-using Intervals = std::vector<Interval>;  // by run
-
-// One step behind another.
-class StepWalk {
- public:
-  StepWalk(std::span<const RunEntry> runs, const ProgramWaits& waits,
-           std::span<const double> seconds)
-      : runs_(runs), waits_(waits), seconds_(seconds), now_(runs.size()), before_(runs.size()) {}
-
-  void walk() {
-    std::swap(now_, before_);
-    waited_ = 0;
-    for (std::size_t r = 0; r < runs_.size(); ++r) now_[r] = interval_of(r);
-  }
-
-  double waited() const { return waited_; }
-
-  // By a collective of this step or of the one before.
-  bool begins_beside(std::size_t run) const {
-    constexpr double kLeast = 0.1;
-    if (runs_[run].queue != QueueRole::kCompute) return false;
-    const Interval& own = now_[run];
-    const double until = own.begin + kLeast * (own.end - own.begin);
-    const auto covers = [&](const Intervals& step) {
-      for (std::size_t r = 0; r < runs_.size(); ++r)
-        if (runs_[r].queue == QueueRole::kCollective && step[r].begin <= own.begin &&
-            step[r].end > until)
-          return true;
-      return false;
-    };
-    return covers(now_) || covers(before_);
-  }
-
- private:
-  Interval interval_of(std::size_t r) {
-    double begin = 0, of_collectives = 0;
-    for (const ProgramWait& wait : waits_.of(static_cast<std::int32_t>(r))) {
-      const auto awaited = static_cast<std::size_t>(wait.run);
-      const double end = wait.lag == 0 ? now_[awaited].end : before_[awaited].end;
-      begin = std::max(begin, end);
-      if (runs_[awaited].queue == QueueRole::kCollective)
-        of_collectives = std::max(of_collectives, end);
-    }
-    if (runs_[r].queue == QueueRole::kCompute) {
-      waited_ += std::max(0.0, of_collectives - computed_);
-      begin = std::max(begin, computed_);
-      return {begin, computed_ = begin + seconds_[r]};
-    }
-    if (runs_[r].queue == QueueRole::kCollective) {
-      begin = std::max(begin, collected_);
-      return {begin, collected_ = begin + seconds_[r]};
-    }
-    return {begin, begin};
-  }
-
-  const std::span<const RunEntry> runs_;
-  const ProgramWaits& waits_;
-  const std::span<const double> seconds_;
-  Intervals now_, before_;
-  double computed_ = 0, collected_ = 0, waited_ = 0;
-};
-
-}  // namespace
-
-ModelledStep modelled_step(std::span<const RunEntry> runs, const ProgramWaits& waits,
-                           std::span<const double> seconds) {
+double waiting_time(std::span<const RunEntry> runs, const ProgramWaits& waits,
+                    std::span<const double> seconds) {
   constexpr int kSteps = 4;  // the first has nothing behind it
-  StepWalk walk(runs, waits, seconds);
-  for (int step = 0; step < kSteps; ++step) walk.walk();
-  ModelledStep step{walk.waited(), std::vector<bool>(runs.size())};
-  for (std::size_t r = 0; r < runs.size(); ++r) step.begins_beside[r] = walk.begins_beside(r);
-  return step;
+  std::vector<double> ends(runs.size()), ends_before(runs.size());
+  double computed = 0, collected = 0, waited = 0;
+  for (int step = 0; step < kSteps; ++step) {
+    waited = 0;
+    for (std::size_t r = 0; r < runs.size(); ++r) {
+      double begin = 0, of_collectives = 0;
+      for (const ProgramWait& wait : waits.of(static_cast<std::int32_t>(r))) {
+        const auto awaited = static_cast<std::size_t>(wait.run);
+        const double end = wait.lag == 0 ? ends[awaited] : ends_before[awaited];
+        begin = std::max(begin, end);
+        if (runs[awaited].queue == QueueRole::kCollective)
+          of_collectives = std::max(of_collectives, end);
+      }
+      if (runs[r].queue == QueueRole::kCompute) {
+        waited += std::max(0.0, of_collectives - computed);
+        begin = std::max(begin, computed);
+        computed = begin + seconds[r];
+      } else if (runs[r].queue == QueueRole::kCollective) {
+        begin = std::max(begin, collected);
+        collected = begin + seconds[r];
+      }
+      const bool takes_time =
+          runs[r].queue == QueueRole::kCompute || runs[r].queue == QueueRole::kCollective;
+      ends[r] = begin + (takes_time ? seconds[r] : 0);
+    }
+    std::swap(ends, ends_before);
+  }
+  return waited;
 }
 
 }  // namespace sextant

@@ -19,15 +19,10 @@ struct Overlap {
 // Looks at the steady state: what the step before left open counts.
 Overlap overlap_of(std::span<const RunEntry> runs, const ProgramWaits& waits);
 
-// One step of the steady state where each run takes its `seconds`. Collectives follow each other as
-// computation does; runs of other queues take no time, and other ranks are always there.
-struct ModelledStep {
-  double waited = 0;  // seconds in which computation waits for collectives
-  // By run: computation that begins while a collective is under way which goes on for at least a
-  // tenth of it, so that it finds the processors of the collective taken.
-  std::vector<bool> begins_beside;
-};
-ModelledStep modelled_step(std::span<const RunEntry> runs, const ProgramWaits& waits,
-                           std::span<const double> seconds);
+// How long computation of one step waits for collectives, in the steady state, where each run takes
+// its `seconds`. Collectives follow each other as computation does; runs of other queues take no
+// time, and other ranks are always there.
+double waiting_time(std::span<const RunEntry> runs, const ProgramWaits& waits,
+                    std::span<const double> seconds);
 
 }  // namespace sextant

@@ -54,7 +54,6 @@ struct CompanyLoad {
 // one per layer GPT-2 medium takes 81.4 and 81.6.)
 inline constexpr int kBlocksInCompany = 4;
 inline constexpr double kSlowBytesPerSecond = 82e9;       // of 4 blocks
-inline constexpr double kFastBytesPerSecond = 230e9;      // of 16
 inline constexpr double kProductFlopsPerSecond = 550e12;  // on the average of a step
 inline constexpr double kMemoryBytesPerSecond = 3.5e12;
 inline bool goes_slowly(const CompanyLoad& load) {

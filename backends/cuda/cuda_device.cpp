@@ -47,6 +47,8 @@ std::string why_no_cuda_device() {
 }
 
 std::string cuda_device_name(int device) {
+  require(device >= 0 && device < num_cuda_devices(), ErrorCode::kDevice,
+          "GPU {} of {} does not exist", device, num_cuda_devices());
   cudaDeviceProp properties{};
   SEXTANT_CUDA(cudaGetDeviceProperties(&properties, device));
   return properties.name;

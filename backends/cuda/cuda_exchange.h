@@ -4,7 +4,6 @@
 
 #include "actor/hosts/host_group.h"
 #include "backends/cuda/kernels/movement/moves.h"
-#include "backends/cuda/program_company.h"
 #include "core/base/ids.h"
 #include "core/collective_script/collective_script.h"
 #include "core/costs/communication_volume.h"
@@ -88,8 +87,8 @@ class CudaExchange {
   virtual Bytes beside_staging(const CollectiveScript& script) const = 0;
   // Memory of a rank's card that the exchange takes for all its communications.
   virtual Bytes communicator_bytes(std::span<const CudaCommunication* const> own) const = 0;
-  // Multiprocessors that a communication takes.
-  virtual ExchangeBlocks blocks() const = 0;
+  // Multiprocessors that a communication takes which goes slowly; 0: it takes what it finds.
+  virtual int processors_of_slow() const = 0;
   // Once per rank, on a thread of its own whose card is current, when all ranks are prepared: makes
   // what the ranks share. `own` are the rank's communications in the order of issue, placed.
   virtual void connect(std::span<CudaCommunication* const> own, HostAgreement& group) = 0;

@@ -47,6 +47,10 @@ void CudaKernelTable::add_many(std::string kind, MakeMany make) {
   many_[std::move(kind)].push_back(make);
 }
 
+void CudaKernelTable::add_together(std::string kind, Key key, MakeTogether make) {
+  together_.insert_or_assign(std::move(kind), Together{key, make});
+}
+
 std::unique_ptr<CudaKernel> CudaKernelTable::make(const KernelContext& call,
                                                   CudaContext& device) const {
   const auto found = kernels_.find(call.actor->kind);
@@ -84,6 +88,20 @@ std::vector<std::unique_ptr<CudaKernel>> CudaKernelTable::make_all(
   return kernels;
 }
 
+std::string CudaKernelTable::key_together(const KernelContext& call) const {
+  const auto found = together_.find(call.actor->kind);
+  if (found == together_.end() || !lies_row_major(call)) return {};
+  return found->second.key(call);
+}
+
+CudaKernelOfCalls CudaKernelTable::make_together(std::span<const KernelContext> group,
+                                                 CudaContext& device) const {
+  const MakeTogether make = together_.find(group[0].actor->kind)->second.make;
+  for (std::size_t count = group.size(); count > 1; --count)
+    if (auto kernel = make(group.first(count), *this, device)) return {std::move(kernel), count};
+  return {nullptr, 0};
+}
+
 std::vector<std::string> CudaKernelTable::kinds() const {
   std::vector<std::string> kinds;
   for (const auto& [kind, makers] : kernels_) kinds.push_back(kind);
@@ -97,6 +115,7 @@ CudaKernelTable cuda_kernels() {
   CudaKernelTable table;
   add_cuda_matmul(table);
   add_cuda_matmul_fused(table);
+  add_cuda_matmul_together(table);
   add_cuda_quantize(table);
   add_cuda_scaled_matmul(table);
   add_cuda_elementwise(table);

@@ -37,7 +37,7 @@ class NoCudaKernel final : public Error {
 // A kernel and how many of the calls it was made for it serves.
 struct CudaKernelOfCalls {
   std::unique_ptr<CudaKernel> kernel;
-  std::size_t num_calls = 1;
+  std::size_t num_calls = 1;  // 0: there is no kernel
 };
 
 class CudaKernelTable {
@@ -48,12 +48,21 @@ class CudaKernelTable {
   // updates of many parameters.
   using MakeMany = std::unique_ptr<CudaKernel> (*)(std::span<const KernelContext> calls,
                                                    CudaContext& device);
+  // What calls have in common that may be one kernel though others of the run stand between them;
+  // empty: the call stays alone. Calls of one key, of whatever kinds, have one maker.
+  using Key = std::string (*)(const KernelContext& call);
+  // One kernel for calls of one key that may run at once; nothing where they are not faster so.
+  using MakeTogether = std::unique_ptr<CudaKernel> (*)(std::span<const KernelContext> calls,
+                                                       const CudaKernelTable& table,
+                                                       CudaContext& device);
+  static constexpr std::size_t kMostTogether = 4;
 
   // Kernels added later are preferred. Of operands that lie channels-last a kernel sees none unless
   // it takes them.
   enum class Takes : std::uint8_t { kRowMajor, kChannelsLast };
   void add(std::string kind, Make make, Takes takes = Takes::kRowMajor);
   void add_many(std::string kind, MakeMany make);
+  void add_together(std::string kind, Key key, MakeTogether make);
 
   // The preferred kernel that covers the call; nothing when there is none.
   std::unique_ptr<CudaKernel> make(const KernelContext& call, CudaContext& device) const;
@@ -64,6 +73,10 @@ class CudaKernelTable {
   // and shapes of the first call that no kernel covers.
   std::vector<std::unique_ptr<CudaKernel>> make_all(std::span<const KernelContext> calls,
                                                     CudaContext& device) const;
+  // Empty for kinds that are never made together.
+  std::string key_together(const KernelContext& call) const;
+  // Of the first calls of a group, all of them or fewer; of none where that is no faster.
+  CudaKernelOfCalls make_together(std::span<const KernelContext> group, CudaContext& device) const;
   std::vector<std::string> kinds() const;  // sorted
   // Whether a kernel takes several calls of the kind.
   bool has_many(std::string_view kind) const { return many_.find(kind) != many_.end(); }
@@ -74,7 +87,12 @@ class CudaKernelTable {
     Takes takes;
   };
   std::map<std::string, std::vector<Maker>, std::less<>> kernels_;
+  struct Together {
+    Key key;
+    MakeTogether make;
+  };
   std::map<std::string, std::vector<MakeMany>, std::less<>> many_;
+  std::map<std::string, Together, std::less<>> together_;
 };
 
 // All families of backends/cuda/kernels.

@@ -1,6 +1,7 @@
 // Resolution of a program to device addresses and kernels.
 #include "backends/cuda/cuda_program.h"
 
+#include "actor/calls/call_groups.h"
 #include "backends/cuda/communicator_key.h"
 #include "backends/cuda/cuda_check.h"
 #include "backends/cuda/cuda_state.h"
@@ -140,7 +141,7 @@ void CudaProgram::find_company(const CudaExchange& exchange) {
     bytes[i] = exchanged_bytes(runs_[i]);
   }
   company_ = company_of(tables.runs, direct ? *direct : stepped_waits(tables), seconds, bytes,
-                        exchange.blocks());
+                        exchange.processors_of_slow());
   for (std::size_t i = 0; i < runs_.size(); ++i)
     for (const auto& communication : runs_[i].communications)
       communication->goes_slowly = company_.goes_slowly && company_.beside[i];
@@ -356,10 +357,32 @@ std::vector<KernelContext> CudaProgram::contexts_of_members(const KernelContext&
   return members;
 }
 
+// Every rank of a job finds the same groups of the same program, and takes the same of them.
+CudaProgram::KernelsTogether CudaProgram::kernels_together(std::span<const KernelContext> calls,
+                                                           const CudaKernelTable& table,
+                                                           CudaContext& device) {
+  KernelsTogether made{{}, std::vector<bool>(calls.size(), false)};
+  if (!device.tunes()) return made;
+  std::vector<std::string> keys;
+  for (const KernelContext& call : calls) keys.push_back(table.key_together(call));
+  for (const auto& group : groups_of_calls(calls, keys, CudaKernelTable::kMostTogether)) {
+    std::vector<KernelContext> together;
+    for (const std::size_t call : group) together.push_back(calls[call]);
+    CudaKernelOfCalls kernel = table.make_together(together, device);
+    if (kernel.num_calls == 0) continue;
+    for (std::size_t i = 1; i < kernel.num_calls; ++i) made.is_taken[group[i]] = true;
+    made.kernels.emplace(group.front(), std::move(kernel));
+  }
+  return made;
+}
+
 // Neighbours that are not fused may share a kernel; a fused actor has one, or its members' own.
 void CudaProgram::make_kernels_of(RunId id, const CudaKernelTable& table, CudaContext& device) {
   const Run& entry = program_.order[id];
   CudaRun& run = runs_[id.index()];
+  std::vector<KernelContext> all;
+  for (const ActorCall& call : resolver_.calls(id)) all.push_back(context_of(call, entry));
+  KernelsTogether together = kernels_together(all, table, device);
   std::vector<KernelContext> pending;
   std::int32_t actor = entry.first_actor;
   const auto make_pending = [&] {
@@ -373,20 +396,23 @@ void CudaProgram::make_kernels_of(RunId id, const CudaKernelTable& table, CudaCo
     }
     pending.clear();
   };
-  for (const ActorCall& call : resolver_.calls(id)) {
-    KernelContext context = context_of(call, entry);
-    if (context.actor->members.empty()) {
-      pending.push_back(std::move(context));
-      ++actor;
+  for (std::size_t i = 0; i < all.size(); ++i, ++actor) {
+    const auto joined = together.kernels.find(i);
+    if (joined == together.kernels.end() && !together.is_taken[i] &&
+        all[i].actor->members.empty()) {
+      pending.push_back(std::move(all[i]));
       continue;
     }
     make_pending();
-    if (auto kernel = table.make(context, device))
+    if (together.is_taken[i]) continue;
+    if (joined != together.kernels.end())
+      run.kernels.push_back({std::move(joined->second.kernel), actor, 1,
+                             static_cast<std::int32_t>(joined->second.num_calls) - 1});
+    else if (auto kernel = table.make(all[i], device))
       run.kernels.push_back({std::move(kernel), actor, 1});
     else
-      for (auto& member : table.make_all(contexts_of_members(context), device))
+      for (auto& member : table.make_all(contexts_of_members(all[i]), device))
         run.kernels.push_back({std::move(member), actor, 1});
-    ++actor;
   }
   make_pending();
 }

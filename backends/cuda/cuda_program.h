@@ -31,6 +31,7 @@ namespace sextant {
 struct CudaKernelOfRun {
   std::unique_ptr<CudaKernel> kernel;
   std::int32_t first_actor = 0, num_actors = 1;
+  std::int32_t num_joined = 0;  // further ones, anywhere behind these
 };
 
 // What a loader fills and that takes long to bring: copied by the card's copy engine while the step
@@ -112,6 +113,13 @@ class CudaProgram {
   KernelContext context_of(const ActorCall& call, const Run& run);
   std::optional<std::int64_t> number_of(const BufferRef& content);
   std::vector<KernelContext> contexts_of_members(const KernelContext& fused);
+  // By the first of the calls that a kernel is of; the others are taken.
+  struct KernelsTogether {
+    std::map<std::size_t, CudaKernelOfCalls> kernels;
+    std::vector<bool> is_taken;
+  };
+  static KernelsTogether kernels_together(std::span<const KernelContext> calls,
+                                          const CudaKernelTable& table, CudaContext& device);
   void make_kernels_of(RunId id, const CudaKernelTable& table, CudaContext& device);
   std::byte* address(const BufferRef& buffer) const { return arena_ + buffer.offset.value; }
 

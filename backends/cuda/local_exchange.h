@@ -32,7 +32,7 @@ class LocalExchange final : public CudaExchange {
   Bytes communicator_bytes(std::span<const CudaCommunication* const>) const override {
     return Bytes(0);
   }
-  ExchangeBlocks blocks() const override { return {}; }
+  int processors_of_slow() const override { return 0; }
   void connect(std::span<CudaCommunication* const>, HostAgreement&) override {}
   void enqueue(std::span<const Part> parts) override;
   bool is_alone() const override { return false; }

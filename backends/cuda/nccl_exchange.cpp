@@ -34,7 +34,7 @@ NcclExchange::~NcclExchange() = default;
 Bytes NcclExchange::communicator_bytes(std::span<const CudaCommunication* const>) const {
   return Bytes(0);
 }
-ExchangeBlocks NcclExchange::blocks() const { return {}; }
+int NcclExchange::processors_of_slow() const { return 0; }
 void NcclExchange::connect(std::span<CudaCommunication* const>, HostAgreement&) {}
 void NcclExchange::enqueue(std::span<const Part>) {}
 void NcclExchange::note_replay(Rank, std::int64_t) {}
@@ -261,9 +261,8 @@ Bytes NcclExchange::communicator_bytes(std::span<const CudaCommunication* const>
   return bytes;
 }
 
-ExchangeBlocks NcclExchange::blocks() const {
-  const int most = blocks_of_card();
-  return {.slow = std::min(kBlocksInCompany, most), .fast = most};
+int NcclExchange::processors_of_slow() const {
+  return std::min(kBlocksInCompany, blocks_of_card());
 }
 
 // The first rank of a communicator makes its id; ids, and how ranks use it, are exchanged at once.

@@ -40,7 +40,7 @@ class NcclExchange final : public CudaExchange {
 
   Bytes beside_staging(const CollectiveScript&) const override { return Bytes(0); }
   Bytes communicator_bytes(std::span<const CudaCommunication* const> own) const override;
-  ExchangeBlocks blocks() const override;
+  int processors_of_slow() const override;
   void connect(std::span<CudaCommunication* const> own, HostAgreement& group) override;
   void enqueue(std::span<const Part> parts) override;
   bool is_alone() const override { return true; }

@@ -45,13 +45,7 @@ std::vector<bool> beside(const std::vector<Line>& lines) {
 
 double waiting(const std::vector<Line>& lines, const std::vector<double>& seconds) {
   const Program program = program_of(lines);
-  return modelled_step(program.runs, program.waits, seconds).waited;
-}
-
-std::vector<bool> begins_beside(const std::vector<Line>& lines,
-                                const std::vector<double>& seconds) {
-  const Program program = program_of(lines);
-  return modelled_step(program.runs, program.waits, seconds).begins_beside;
+  return waiting_time(program.runs, program.waits, seconds);
 }
 
 }  // namespace
@@ -96,25 +90,6 @@ TEST_CASE("a collective of the step before is waited for in this one") {
   const std::vector<Line> gather{{c}, {c, {{2, 1}}}, {n, {{1}}}};
   CHECK(waiting(gather, {2, 1, 2}) == 0);
   CHECK(waiting(gather, {2, 1, 5}) == 3);
-}
-
-TEST_CASE("what begins while a collective is under way finds processors taken") {
-  // The reduction lasts from 1 to 1 + its time; computation begins at 1, 3 and 5.
-  const std::vector<Line> reduction{{c}, {n, {{0}}}, {c}, {c}, {c}};
-  CHECK(begins_beside(reduction, {1, 1, 2, 2, 2}) == std::vector{false, false, true, false, false});
-  CHECK(begins_beside(reduction, {1, 3, 2, 2, 2}) == std::vector{false, false, true, true, false});
-  // A collective that ends within the first tenth of a run takes nothing of it.
-  CHECK(begins_beside(reduction, {1, 2.1, 2, 2, 2}) ==
-        std::vector{false, false, true, false, false});
-  // What runs already when the second one begins has all processors.
-  CHECK(begins_beside({{c}, {n, {{0}}}, {n, {{0}}}, {c}, {c}}, {1, 1.5, 3, 1, 6}) ==
-        std::vector{false, false, false, true, false});
-}
-
-TEST_CASE("a collective of the step before is beside the begin of this one") {
-  // Run 2 gathers behind run 1, for run 1 of the next step; run 0 begins with it.
-  CHECK(begins_beside({{c}, {c, {{2, 1}}}, {n, {{1}}}}, {3, 1, 2}) ==
-        std::vector{true, false, false});
 }
 
 }  // namespace sextant::overlap_test

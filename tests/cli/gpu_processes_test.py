@@ -22,6 +22,11 @@ MODEL = "gpt:layers=4,hidden=128,heads=4,vocab=256,seq=64"
 CUDA = ["-c", "hgx-h200:nodes=1", "--backend", "cuda", "--global-batch", "8", "--data", "text.txt", "--seed", "3"]
 STRATEGIES = ["dp=2", "dp=2 zero=3", "tp=2 sp=on", "pp=2 micro_batch=2 schedule=1f1b", "cp=2"]
 
+STRATEGIES_OF_FOUR = ["dp=4 zero=2", "dp=2 tp=2", "pp=2 dp=2 micro_batch=2", "pp=2 tp=2 micro_batch=2 schedule=zb-h1", "cp=2 dp=2",
+                      "pp=4 micro_batch=1"]
+# A place for every token: what experts drop depends on who is beside whom.
+EXPERTS = "llama:layers=2,hidden=64,heads=4,ffn=128,vocab=256,seq=64,experts=4,top_k=2,capacity_factor=4"
+
 
 def num_gpus():
     try:
@@ -87,10 +92,29 @@ def check_checkpoints(program):
             expect(losses[step] == loss, f"{folder}: step {step} has loss {loss}, without a stop {losses[step]}")
 
 
+def check_curves(program, model, strategies):
+    arguments = ["run", model, *CUDA, "--dtype", "f32", "--steps", "200"]
+    program.run(*arguments, "--strategy", "dp=1", "--out", "one", "--overwrite").expect_code(0)
+    one = losses_of(program, "one")
+    for strategy in strategies:
+        program.run(*arguments, "--strategy", strategy, "--out", "many", "--overwrite").expect_code(0)
+        losses = losses_of(program, "many")
+        worst = max(abs(losses[step] - one[step]) / one[step] for step in one)
+        print(f"{strategy}: {worst:.2g} from one GPU in 200 steps, last loss {losses[max(one)]:.4f}", flush=True)
+        expect(len(losses) == 200 and worst < 2e-3, f"{strategy}: {worst:.2g} from one GPU")
+
+
+def check_loss_curves(program):
+    """200 steps of every strategy, in f32, beside one GPU: rounding alone tells them apart."""
+    with_text(program)
+    check_curves(program, MODEL, STRATEGIES + (STRATEGIES_OF_FOUR if num_gpus() >= 4 else []))
+    check_curves(program, EXPERTS, ["dp=2 ep=2"] + (["dp=4 ep=2"] if num_gpus() >= 4 else []))
+
+
 def check_refused(program):
     """What cannot be over processes ends both, with one code."""
     with_text(program)
-    for more, says in ((["--collectives", "local"], "--collectives local"), (["--gpus", "0"], "share 1 GPU"),
+    for more, says in ((["--collectives", "local"], "--collectives local"), (["--gpus", "0"], "--ranks-per-gpu 2 would do"),
                        (["--gpus", "0,1", "--ranks-per-gpu", "2"], "share 1 GPU"), (["--gpus", "7"], "GPU 7")):
         codes, said = run_in_two(program, job_of("dp=2", "--steps", "2", *more))
         expect(len(set(codes)) == 1 and codes[0] in (2, 4, 5) and says in said, f"{more}: exit codes {codes}: {said}")
@@ -150,5 +174,5 @@ if __name__ == "__main__":
     if num_gpus() < 2:
         print("skipped: two GPUs are needed")
         sys.exit(77)
-    sys.exit(run_checks(check_same_losses, check_tuned_and_profiled, check_checkpoints, check_refused, check_starts,
+    sys.exit(run_checks(check_same_losses, check_tuned_and_profiled, check_checkpoints, check_loss_curves, check_refused, check_starts,
                         check_killed_and_stopped))

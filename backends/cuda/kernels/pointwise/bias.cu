@@ -47,11 +47,31 @@ struct BiasSink {
   }
 };
 
+// One of several matrices.
+template <typename Source>
+struct AnyBiasSource : Source {
+  const void* const* all;
+  __device__ __forceinline__ void select(std::int64_t matrix) {
+    this->dy = static_cast<decltype(this->dy)>(all[matrix]);
+  }
+};
+
+template <typename Sink>
+struct AnyBiasSink : Sink {
+  void* const* all;
+  __device__ __forceinline__ void select(std::int64_t matrix) { this->bias = all[matrix]; }
+};
+
 template <typename T, int kSize>
 cudaError_t start(const ReduceToBiasArguments& x, cudaStream_t stream) {
   const BiasSource<T, kSize> source = {static_cast<const T*>(x.dy)};
   const BiasSink<Wide<T>> sink = {x.out_dtype, x.bias, x.accumulate};
-  return enqueue_column_sums(source, sink, x.rows, x.columns, x.scratch, x.finished, stream);
+  if (x.all_dy == nullptr)
+    return enqueue_column_sums(source, sink, x.rows, x.columns, x.scratch, x.finished, stream);
+  const AnyBiasSource<BiasSource<T, kSize>> any_source = {source, x.all_dy};
+  const AnyBiasSink<BiasSink<Wide<T>>> any_sink = {sink, x.all_bias};
+  return enqueue_column_sums(any_source, any_sink, x.rows, x.columns, x.scratch, x.finished, stream,
+                             x.matrices);
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Sums over the rows of a matrix: the gradient of a bias.
+// Sums over the rows of a matrix, or of several of one size: the gradients of biases.
 #pragma once
 
 #include "core/base/dtype.h"
@@ -13,7 +13,11 @@ struct ReduceToBiasArguments {
   DType dtype = DType::kF32, out_dtype = DType::kF32;  // floating
   const void* dy = nullptr;                            // [rows, columns]
   void* bias = nullptr;                                // [columns]
-  void* scratch = nullptr;                             // of column_sums.cuh, as `finished`
+  // Of several matrices instead: arrays of pointers on the device.
+  const void* const* all_dy = nullptr;
+  void* const* all_bias = nullptr;
+  std::int64_t matrices = 1;
+  void* scratch = nullptr;  // of column_sums.cuh, as `finished`
   std::uint32_t* finished = nullptr;
   bool accumulate = false;
   std::int64_t rows = 0, columns = 0;

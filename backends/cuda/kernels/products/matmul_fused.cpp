@@ -7,7 +7,7 @@
 // multiple of 8 where a second matrix is written or read, results that accumulate behind a gelu.
 #include "backends/cuda/cuda_kernel.h"
 #include "backends/cuda/kernels/products/matmul_any.h"
-#include "backends/cuda/kernels/products/matmul_sizes.h"
+#include "backends/cuda/kernels/products/matmul_heads.h"
 #include "backends/cuda/kernels/shared/families.h"
 #include "backends/cuda/kernels/shared/launch.h"
 #include "backends/cuda/kernels/shared/member_calls.h"
@@ -21,29 +21,12 @@ namespace {
 // Whether somebody outside reads it.
 bool is_wanted(const KernelOperand& out) { return out.data != nullptr; }
 
-struct Head {
-  Product product;
-  ProductAddresses addresses;
-};
+using Head = MatmulHead;
 
-// The product of a matmul, written to `y` instead, which has its shape.
+// The product of a matmul that nobody outside reads, written to `y` instead.
 std::optional<Head> head_of(const KernelContext& matmul, const KernelOperand& y) {
-  const KernelOperand &x = matmul.in[0], &w = matmul.in[1];
-  const MatmulSizes sizes = matmul_sizes(x.local, y.local, matmul.attributes());
-  const DType in = x.local.dtype, out = y.local.dtype;
-  if (is_wanted(matmul.out[0]) || sizes.is_empty() || w.local.dtype != in ||
-      matmul.out[0].local.dtype != out || !has_product(in, out))
-    return std::nullopt;
-  return Head{product_of(sizes, in, out), {.a = w.data, .b = x.data, .d = y.data}};
-}
-
-// False where b is no vector along the last dim.
-bool add_bias(Head& head, const KernelContext& bias_add) {
-  const KernelOperand& bias = bias_add.in[1];
-  if (bias.local != TensorType{Shape{head.product.m}, head.product.out}) return false;
-  head.product.epilogue = ProductEpilogue::kBias;
-  head.addresses.bias = bias.data;
-  return true;
+  if (is_wanted(matmul.out[0])) return std::nullopt;
+  return matmul_head(matmul, y);
 }
 
 // False where the last member adds something that is stretched, or adds to what is there.
@@ -138,24 +121,16 @@ class WithAddedSum final : public CudaKernel {
 std::unique_ptr<CudaKernel> make_grad_weight_bias(const KernelContext& call, CudaContext& device) {
   MemberCalls members(call);
   const KernelContext &product = members[0], &sum = members[1];
-  const KernelOperand &x = product.in[0], &dy = product.in[1], &dw = product.out[0];
   const KernelOperand& db = sum.out[0];
-  const auto [sizes, swapped] = grad_weight_sizes(x.local, dy.local, product.attributes());
-  const DType in = x.local.dtype, out = dw.local.dtype;
-  if (sizes.is_empty() || dy.local.dtype != in || !has_product(in, out) ||
-      db.local != TensorType{Shape{swapped ? sizes.m : sizes.n}, out} ||
+  const DType out = product.out[0].local.dtype;
+  std::optional<Head> head = grad_weight_head(product);
+  if (!head || db.local != TensorType{Shape{product.in[1].local.shape.extents().back()}, out} ||
       size_of(db.local).value > kProductSumBytes ||
       (sum.accumulate[0] && size_of(out).value < 4))  // it would be rounded twice
     return nullptr;
   std::byte* const aside = static_cast<std::byte*>(device.workspace()) + kProductWorkspaceBytes;
-  Head head{product_of(sizes, in, out), {.d = dw.data}};
-  // dy, where it is the second factor of the row-major product, is the first of the column-major.
-  head.product.epilogue = swapped ? ProductEpilogue::kSumOfB : ProductEpilogue::kSumOfA;
-  head.addresses.a = swapped ? x.data : dy.data;
-  head.addresses.b = swapped ? dy.data : x.data;
-  if (product.accumulate[0]) head.addresses.c = dw.data;
-  head.addresses.bias = sum.accumulate[0] ? aside : db.data;
-  auto kernel = make(head, device);
+  add_sum(*head, product, sum.accumulate[0] ? aside : db.data);
+  auto kernel = make(*head, device);
   if (kernel == nullptr || !sum.accumulate[0]) return kernel;
   return std::make_unique<WithAddedSum>(
       std::move(kernel), AddIntoArguments{aside, out, db.data, out, db.local.shape.elements()});

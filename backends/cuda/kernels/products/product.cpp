@@ -55,7 +55,8 @@ void set(cublasLtMatmulDescOpaque_t& operation, cublasLtMatmulDescAttributes_t a
 }
 
 void describe(cublasLtMatrixLayoutOpaque_t& layout, DType dtype, std::int64_t rows,
-              std::int64_t columns, std::int32_t count) {
+              std::int64_t columns, const Product& product) {
+  const std::int32_t count = product.count;
   SEXTANT_CUBLAS(cublasLtMatrixLayoutInit(&layout, *cublas_type(dtype),
                                           static_cast<std::uint64_t>(rows),
                                           static_cast<std::uint64_t>(columns), rows));
@@ -63,6 +64,12 @@ void describe(cublasLtMatrixLayoutOpaque_t& layout, DType dtype, std::int64_t ro
   const std::int64_t stride = rows * columns;
   SEXTANT_CUBLAS(cublasLtMatrixLayoutSetAttribute(&layout, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT,
                                                   &count, sizeof(count)));
+  if (product.by_pointers) {
+    const auto mode = static_cast<std::uint32_t>(CUBLASLT_BATCH_MODE_POINTER_ARRAY);
+    SEXTANT_CUBLAS(cublasLtMatrixLayoutSetAttribute(&layout, CUBLASLT_MATRIX_LAYOUT_BATCH_MODE,
+                                                    &mode, sizeof(mode)));
+    return;
+  }
   SEXTANT_CUBLAS(cublasLtMatrixLayoutSetAttribute(
       &layout, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, &stride, sizeof(stride)));
 }
@@ -187,6 +194,7 @@ ProductCall::ProductCall(const Product& of, const ProductAddresses& at)
   if (of.processors > 0) set(operation, CUBLASLT_MATMUL_DESC_SM_COUNT_TARGET, of.processors);
   // The search for an algorithm reads the alignment off these.
   if (at.bias != nullptr) set(operation, CUBLASLT_MATMUL_DESC_BIAS_POINTER, at.bias);
+  if (at.bias_stride != 0) set(operation, CUBLASLT_MATMUL_DESC_BIAS_BATCH_STRIDE, at.bias_stride);
   if (at.aux != nullptr) {
     set(operation, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, at.aux);
     set(operation, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, of.m);
@@ -196,9 +204,9 @@ ProductCall::ProductCall(const Product& of, const ProductAddresses& at)
     set(operation, CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, at.b_scale);
     set(operation, CUBLASLT_MATMUL_DESC_FAST_ACCUM, std::int8_t{of.fast_sums});
   }
-  describe(a, of.in, of.transpose_a ? of.k : of.m, of.transpose_a ? of.m : of.k, of.count);
-  describe(b, of.type_of_b(), of.transpose_b ? of.n : of.k, of.transpose_b ? of.k : of.n, of.count);
-  describe(d, of.out, of.m, of.n, of.count);
+  describe(a, of.in, of.transpose_a ? of.k : of.m, of.transpose_a ? of.m : of.k, of);
+  describe(b, of.type_of_b(), of.transpose_b ? of.n : of.k, of.transpose_b ? of.k : of.n, of);
+  describe(d, of.out, of.m, of.n, of);
 }
 
 std::string ProductCall::key() const {
@@ -208,16 +216,17 @@ std::string ProductCall::key() const {
                      to_string(product.in), to_string(product.out), product.count, c,
                      to_string(product.epilogue)) +
          (product.b_in ? fmt::format(" b {}", to_string(*product.b_in)) : std::string()) +
-         (product.fast_sums ? " fast" : "") +
+         (product.fast_sums ? " fast" : "") + (product.by_pointers ? " by pointers" : "") +
+         (product.has_one_a ? " one a" : "") + (product.has_one_b ? " one b" : "") +
          (product.processors > 0 ? fmt::format(" on {}", product.processors) : std::string());
 }
 
 // As members: bias_add and gelu read and write D, gelu_grad and add read two such tensors and write
 // one, a sum reads its matrix.
 double ProductCall::member_bytes() const {
-  const auto bytes = [](std::int64_t rows, std::int64_t columns, DType dtype) {
+  const auto bytes = [&](std::int64_t rows, std::int64_t columns, DType dtype) {
     return static_cast<double>(size_of(dtype).value) * static_cast<double>(rows) *
-           static_cast<double>(columns);
+           static_cast<double>(columns) * product.count;
   };
   const double result = bytes(product.m, product.n, product.out);
   const double added = addresses.c != nullptr && addresses.c != addresses.d ? 3 * result : 0;

@@ -40,6 +40,8 @@ struct Product {
   std::optional<DType> b_in = std::nullopt;  // 8-bit types may differ
   DType out = DType::kF32;                   // of C, D, bias and aux
   std::int32_t count = 1;                    // products, whose matrices follow each other
+  // Or lie where arrays of pointers say; then all may have one A, or one B.
+  bool by_pointers = false, has_one_a = false, has_one_b = false;
   ProductEpilogue epilogue = ProductEpilogue::kNone;
   // Multiprocessors that it is cut for; 0: all of the card.
   std::int32_t processors = 0;
@@ -51,12 +53,14 @@ struct Product {
   bool operator==(const Product&) const = default;
 };
 
+// By pointers a, b, c and d are arrays of as many addresses, on the device.
 struct ProductAddresses {
   const void* a = nullptr;
   const void* b = nullptr;
   const void* c = nullptr;  // nothing, D itself, or a matrix like D
   void* d = nullptr;
   void* bias = nullptr;
+  std::int64_t bias_stride = 0;  // elements from the bias of one product to that of the next
   void* aux = nullptr;
   // On the device, of 8-bit operands: what a stored 1 stands for.
   const float* a_scale = nullptr;

@@ -2,7 +2,6 @@
 #include "backends/cuda/kernels/products/product_choices.h"
 
 #include "backends/cuda/cuda_check.h"
-#include "backends/cuda/kernels/products/product_measure.h"
 #include "core/base/check.h"
 #include "core/text/json_reader.h"
 #include "core/text/json_text.h"
@@ -53,7 +52,9 @@ class Preference {
     set(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, std::uint64_t{kProductWorkspaceBytes});
     const auto align = [&](cublasLtMatmulPreferenceAttributes_t attribute, const void* data,
                            std::int64_t elements, DType dtype) {
-      set(attribute, alignment_of(data, elements, dtype, product.count));
+      // Matrices by pointers are aligned as the arrays of pointers are.
+      const std::int32_t behind_each_other = product.by_pointers ? 1 : product.count;
+      set(attribute, alignment_of(data, elements, dtype, behind_each_other));
     };
     const std::int64_t results = product.m * product.n;
     align(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, at.a, product.m * product.k, product.in);
@@ -116,6 +117,7 @@ ProductCall plain_of(const ProductCall& call) {
   ProductAddresses addresses = call.addresses;
   if (addresses.c != addresses.d) addresses.c = nullptr;
   addresses.bias = addresses.aux = nullptr;
+  addresses.bias_stride = 0;
   return ProductCall(product, addresses);
 }
 
@@ -214,18 +216,56 @@ std::optional<ProductChoice> ProductChoices::measured(const ProductCall& call,
   return choice;
 }
 
-// Against the plain product and the passes of its members at 80 % of the memory's bandwidth. To
-// start and end one takes 2 us, or 6 us of one that sums in two stages.
-bool ProductChoices::pays(const ProductCall& call, const ProductChoice& choice,
-                          CudaContext& device) {
-  const double bytes = call.member_bytes();
-  if (bytes == 0 || choice.seconds == 0) return true;
+std::optional<ProductChoice> ProductChoices::of_batch(const ProductCall& batch,
+                                                      const ProductCall& each, double more,
+                                                      CudaContext& device) {
+  if (!measures_) return std::nullopt;
+  const std::optional<ProductChoice> alone = of(each, device);
+  const std::optional<ProductChoice> choice = of(batch, device);
+  if (!alone || !choice || choice->seconds == 0) return std::nullopt;
+  const std::lock_guard lock(choices_->mutex);
+  const std::optional<BatchTimes> times = measured_times(batch, *choice, each, *alone, device);
+  if (!times || times->together + more >= 0.99 * times->apart) return std::nullopt;
+  return choice;
+}
+
+// Kept among the products as two of them, each with the algorithm that it was measured with.
+std::optional<BatchTimes> ProductChoices::measured_times(const ProductCall& batch,
+                                                         const ProductChoice& choice,
+                                                         const ProductCall& each,
+                                                         const ProductChoice& alone,
+                                                         CudaContext& device) {
+  const std::string together = fmt::format("{} together: {}", batch.key(), each.key());
+  const std::string apart = fmt::format("{} apart: {}", batch.key(), each.key());
+  const auto known_together = choices_->products.find(together);
+  const auto known_apart = choices_->products.find(apart);
+  if (known_together != choices_->products.end() && known_apart != choices_->products.end())
+    return BatchTimes{known_together->second.seconds, known_apart->second.seconds};
+  const std::optional<BatchTimes> times =
+      times_of_batch(batch, choice.algorithm, each, alone.algorithm, device);
+  if (!times) {
+    tell(fmt::format("product {}: no memory to measure it as one, it is not", batch.key()));
+    return std::nullopt;
+  }
+  choices_->products[together] = {choice.algorithm, times->together};
+  choices_->products[apart] = {alone.algorithm, times->apart};
+  if (!options_.matmul_cache.empty()) write_file();
+  return times;
+}
+
+double ProductChoices::seconds_of_members(const ProductCall& call) const {
   const bool sums = call.product.epilogue == ProductEpilogue::kSumOfA ||
                     call.product.epilogue == ProductEpilogue::kSumOfB;
+  return call.member_bytes() / (0.8 * bytes_per_second_) + (sums ? 6e-6 : 2e-6);
+}
+
+// Against the plain product and the passes of its members.
+bool ProductChoices::pays(const ProductCall& call, const ProductChoice& choice,
+                          CudaContext& device) {
+  if (call.member_bytes() == 0 || choice.seconds == 0) return true;
   const std::optional<ProductChoice> alone = of(plain_of(call), device);
   if (!alone || alone->seconds == 0) return true;
-  return choice.seconds <=
-         alone->seconds + bytes / (0.8 * bytes_per_second_) + (sums ? 6e-6 : 2e-6);
+  return choice.seconds <= alone->seconds + seconds_of_members(call);
 }
 
 void ProductChoices::tell(const std::string& text) const {

@@ -2,13 +2,18 @@
 #include "backends/cuda/kernels/products/product_measure.h"
 
 #include "backends/cuda/cuda_check.h"
+#include "backends/cuda/kernels/products/product_batch.h"
 #include "backends/cuda/kernels/shared/noise.h"
 #include "backends/cuda/kernels/shared/stopwatch.h"
 #include "core/base/quantile.h"
 
 #include <algorithm>
 #include <cstddef>
+#include <memory>
+#include <optional>
+#include <span>
 #include <utility>
+#include <vector>
 
 namespace sextant {
 namespace {
@@ -16,7 +21,7 @@ namespace {
 // Device memory that may be refused.
 class Scratch {
  public:
-  explicit Scratch(std::int64_t bytes) {
+  explicit Scratch(std::int64_t bytes) : bytes_(bytes) {
     if (cudaMalloc(&data_, static_cast<std::size_t>(std::max<std::int64_t>(bytes, 1))) ==
         cudaSuccess)
       return;
@@ -27,8 +32,10 @@ class Scratch {
   Scratch(const Scratch&) = delete;
   Scratch& operator=(const Scratch&) = delete;
   void* data() const { return data_; }
+  std::int64_t bytes() const { return bytes_; }
 
  private:
+  const std::int64_t bytes_;
   void* data_ = nullptr;
 };
 
@@ -37,19 +44,40 @@ class Measurement {
   Measurement(const ProductCall& call, CudaContext& device)
       : product_(call.product),
         device_(device),
-        a_(bytes(product_.m * product_.k, product_.in)),
-        b_(bytes(product_.k * product_.n, product_.type_of_b())),
+        a_(bytes(product_.m * product_.k, product_.in, product_.has_one_a)),
+        b_(bytes(product_.k * product_.n, product_.type_of_b(), product_.has_one_b)),
         c_(reads_c(call) ? bytes(product_.m * product_.n, product_.out) : 0),
         d_(bytes(product_.m * product_.n, product_.out)),
         bias_(bytes(std::max(product_.m, product_.n), product_.out)),
         aux_(call.addresses.aux != nullptr ? bytes(product_.m * product_.n, product_.out) : 0),
-        scales_(call.addresses.a_scale != nullptr ? 2 * sizeof(float) : 0),
-        call_(product_, on_own_memory(call)) {}
+        scales_(call.addresses.a_scale != nullptr ? 2 * sizeof(float) : 0) {
+    if (has_memory()) call_.emplace(product_, on_own_memory(call));
+  }
 
   bool has_memory() const {
     for (const Scratch* scratch : {&a_, &b_, &c_, &d_, &bias_, &aux_, &scales_})
       if (scratch->data() == nullptr) return false;
     return true;
+  }
+
+  BatchTimes batch_times(const cublasLtMatmulAlgo_t& of_batch, const ProductCall& each,
+                         const cublasLtMatmulAlgo_t& of_each) {
+    fill();
+    std::vector<std::unique_ptr<ProductCall>> singles;
+    for (const ProductAddresses& at : one_by_one(each.addresses.bias != nullptr))
+      singles.push_back(std::make_unique<ProductCall>(each.product, at));
+    const auto run_apart = [&] {
+      for (const auto& single : singles)
+        SEXTANT_CUBLAS(single->run(device_, of_each, watch_.stream()));
+    };
+    run_apart();
+    seconds(of_batch, 1);
+    std::vector<double> together, apart;
+    for (int round = 0; round < 15; ++round) {
+      together.push_back(seconds(of_batch, 3));
+      apart.push_back(watch_.seconds(3, run_apart));
+    }
+    return {median(together), median(apart)};
   }
 
   std::optional<MeasuredProduct> fastest(std::span<const cublasLtMatmulAlgo_t> candidates) {
@@ -75,13 +103,43 @@ class Measurement {
   static bool reads_c(const ProductCall& call) {
     return call.addresses.c != nullptr && call.addresses.c != call.addresses.d;
   }
-  std::int64_t bytes(std::int64_t elements, DType dtype) const {
-    return elements * product_.count * size_of(dtype).value;
+  // By pointers every matrix begins at a multiple of 256.
+  std::int64_t bytes_of_one(std::int64_t elements, DType dtype) const {
+    constexpr std::int64_t kAlignment = 256;
+    const std::int64_t exact = elements * size_of(dtype).value;
+    return product_.by_pointers ? (exact + kAlignment - 1) / kAlignment * kAlignment : exact;
+  }
+  std::int64_t bytes(std::int64_t elements, DType dtype, bool is_one = false) const {
+    return bytes_of_one(elements, dtype) * (is_one ? 1 : product_.count);
   }
 
-  ProductAddresses on_own_memory(const ProductCall& call) const {
+  // The products of a batch by pointers.
+  std::vector<ProductAddresses> one_by_one(bool has_bias) const {
+    const auto at = [&](const Scratch& scratch, bool is_one, std::int64_t number) {
+      const std::int64_t one = is_one ? 0 : scratch.bytes() / product_.count;
+      return static_cast<std::byte*>(scratch.data()) + number * one;
+    };
+    std::vector<ProductAddresses> all;
+    for (int i = 0; i < product_.count; ++i) {
+      ProductAddresses& one = all.emplace_back();
+      one.a = at(a_, product_.has_one_a, i);
+      one.b = at(b_, product_.has_one_b, i);
+      one.d = at(d_, false, i);
+      if (accumulates_) one.c = one.d;
+      if (has_bias) one.bias = at(bias_, false, i);
+    }
+    return all;
+  }
+
+  ProductAddresses on_own_memory(const ProductCall& call) {
     ProductAddresses own{.a = a_.data(), .b = b_.data(), .d = d_.data()};
     if (call.addresses.c != nullptr) own.c = reads_c(call) ? c_.data() : d_.data();
+    if (product_.by_pointers) {
+      accumulates_ = call.addresses.c != nullptr;
+      own = pointers_.emplace(one_by_one(false)).addresses();
+      if (call.addresses.bias != nullptr)
+        own.bias_stride = bias_.bytes() / product_.count / size_of(product_.out).value;
+    }
     if (call.addresses.bias != nullptr) own.bias = bias_.data();
     if (call.addresses.aux != nullptr) own.aux = aux_.data();
     if (call.addresses.a_scale != nullptr) {
@@ -93,28 +151,28 @@ class Measurement {
 
   // Equal bits draw less power than those of a model, and the clock is higher then.
   void fill() {
-    const auto noise = [&](const Scratch& scratch, std::int64_t elements, DType dtype) {
-      SEXTANT_CUDA(enqueue_noise({scratch.data(), dtype, elements}, watch_.stream()));
+    const auto noise = [&](const Scratch& scratch, DType dtype) {
+      SEXTANT_CUDA(enqueue_noise({scratch.data(), dtype, scratch.bytes() / size_of(dtype).value},
+                                 watch_.stream()));
     };
-    noise(a_, product_.m * product_.k * product_.count, product_.in);
-    noise(b_, product_.k * product_.n * product_.count, product_.type_of_b());
-    if (call_.addresses.a_scale != nullptr) noise(scales_, 2, DType::kF32);
-    const std::int64_t results = product_.m * product_.n * product_.count;
-    noise(d_, results, product_.out);
-    if (call_.addresses.c == c_.data()) noise(c_, results, product_.out);
-    if (call_.addresses.aux != nullptr) noise(aux_, results, product_.out);
-    noise(bias_, std::max(product_.m, product_.n), product_.out);
+    noise(a_, product_.in);
+    noise(b_, product_.type_of_b());
+    if (call_->addresses.a_scale != nullptr) noise(scales_, DType::kF32);
+    noise(d_, product_.out);
+    if (call_->addresses.c == c_.data()) noise(c_, product_.out);
+    if (call_->addresses.aux != nullptr) noise(aux_, product_.out);
+    noise(bias_, product_.out);
   }
 
   bool runs(const cublasLtMatmulAlgo_t& algorithm) {
-    const bool started = call_.run(device_, algorithm, watch_.stream()) == CUBLAS_STATUS_SUCCESS;
+    const bool started = call_->run(device_, algorithm, watch_.stream()) == CUBLAS_STATUS_SUCCESS;
     SEXTANT_CUDA(cudaStreamSynchronize(watch_.stream()));
     return started;
   }
 
   double seconds(const cublasLtMatmulAlgo_t& algorithm, int times) {
     return watch_.seconds(times,
-                          [&] { SEXTANT_CUBLAS(call_.run(device_, algorithm, watch_.stream())); });
+                          [&] { SEXTANT_CUBLAS(call_->run(device_, algorithm, watch_.stream())); });
   }
 
   void measure(std::span<const cublasLtMatmulAlgo_t> candidates, int rounds, int times) {
@@ -130,7 +188,9 @@ class Measurement {
   const Product product_;
   CudaContext& device_;
   const Scratch a_, b_, c_, d_, bias_, aux_, scales_;
-  const ProductCall call_;
+  bool accumulates_ = false;
+  std::optional<ProductPointers> pointers_;
+  std::optional<ProductCall> call_;
   Stopwatch watch_;
   std::vector<Contender> contenders_;
 };
@@ -145,6 +205,16 @@ std::optional<MeasuredProduct> fastest_product(const ProductCall& call,
   Measurement measurement(call, device);
   if (!measurement.has_memory()) return std::nullopt;
   return measurement.fastest(candidates);
+}
+
+std::optional<BatchTimes> times_of_batch(const ProductCall& batch,
+                                         const cublasLtMatmulAlgo_t& of_batch,
+                                         const ProductCall& each,
+                                         const cublasLtMatmulAlgo_t& of_each, CudaContext& device) {
+  SEXTANT_CUDA(cudaDeviceSynchronize());
+  Measurement measurement(batch, device);
+  if (!measurement.has_memory()) return std::nullopt;
+  return measurement.batch_times(of_batch, each, of_each);
 }
 
 }  // namespace sextant

@@ -20,4 +20,14 @@ std::optional<MeasuredProduct> fastest_product(const ProductCall& call,
                                                std::span<const cublasLtMatmulAlgo_t> candidates,
                                                CudaContext& device);
 
+// Seconds of a batch by pointers and of as many products like `each`, in turn on the same memory;
+// nothing when there is not enough. Both algorithms can run.
+struct BatchTimes {
+  double together = 0, apart = 0;
+};
+std::optional<BatchTimes> times_of_batch(const ProductCall& batch,
+                                         const cublasLtMatmulAlgo_t& of_batch,
+                                         const ProductCall& each,
+                                         const cublasLtMatmulAlgo_t& of_each, CudaContext& device);
+
 }  // namespace sextant

@@ -20,6 +20,8 @@
 //   __device__ void add(const Loaded&, Sum (&sums)[kSums][kSize]) const;
 // where it goes a `Sink`:
 //   __device__ void store(int sum, int64 column, Sum value) const;
+// Of several matrices of one size both have what the others lack:
+//   __device__ void select(int64 matrix);  // of the block, before all else
 #pragma once
 
 #include "backends/cuda/kernels/shared/column_sums.h"
@@ -85,6 +87,19 @@ struct ColumnTile {
     if (column_of(entry) < columns) sink.store(entry / kWidth, column_of(entry), value);
   }
 };
+
+// The tile of a block, of the matrix that source and sink are told of.
+template <typename Tile, typename Source, typename Sink>
+__device__ __forceinline__ Tile tile_of_block(Source& source, Sink& sink, std::int64_t columns) {
+  std::int64_t number = blockIdx.x;
+  if constexpr (requires { source.select(number); }) {
+    const std::int64_t of_one = (columns + Tile::kWidth - 1) / Tile::kWidth;
+    source.select(number / of_one);
+    sink.select(number / of_one);
+    number %= of_one;
+  }
+  return {number * Tile::kWidth, columns};
+}
 
 // Adds rows `row`, `row + kGroups` ... below `end`. What has been added makes room for the row that
 // comes kRowsAtOnce later.
@@ -183,7 +198,7 @@ __global__ void __launch_bounds__(kColumnThreads, ColumnSums::kBlocksOfProcessor
   constexpr int kEntries = Tile::kEntries, kParts = Tile::kParts;
   __shared__ Sum parts[kParts][kEntries];
   const int thread = static_cast<int>(threadIdx.x);
-  const Tile tile = {std::int64_t{blockIdx.x} * Tile::kWidth, columns};
+  const auto tile = tile_of_block<Tile>(source, sink, columns);
   const std::int64_t begin = std::int64_t{blockIdx.y} * chunk_rows;
   sum_chunk(tile, source, begin, min(begin + chunk_rows, rows), parts);
   __syncthreads();
@@ -242,7 +257,7 @@ __global__ void __launch_bounds__(kClusterThreads, 2)
   static_assert(kOfLane * kWarp == kBlocks * kParts);
   __shared__ Sum parts[kParts][kEntries];
   const auto cluster = cooperative_groups::this_cluster();
-  const Tile tile = {std::int64_t{blockIdx.x} * Tile::kWidth, columns};
+  const auto tile = tile_of_block<Tile>(source, sink, columns);
   const std::int64_t begin = std::int64_t{blockIdx.y} * chunk_rows;
   sum_chunk(tile, source, begin, min(begin + chunk_rows, rows), parts);
   share_with_cluster();
@@ -290,11 +305,11 @@ cudaError_t enqueue_columns_in_clusters(const Source& source, const Sink& sink, 
 template <typename Source, typename Sink>
 cudaError_t enqueue_column_sums(const Source& source, const Sink& sink, std::int64_t rows,
                                 std::int64_t columns, void* scratch, std::uint32_t* finished,
-                                cudaStream_t stream) {
+                                cudaStream_t stream, std::int64_t matrices = 1) {
   static_assert(Source::kSums <= ColumnSums::kMostSums);
   static_assert(Source::kSize * sizeof(typename Source::Sum) <= ColumnSums::kMostBytes);
   if (columns == 0) return cudaSuccess;
-  const ColumnSums plan(rows, columns, Source::kSize, Source::kSums);
+  const ColumnSums plan(rows, columns, Source::kSize, Source::kSums, matrices);
   const dim3 grid(static_cast<unsigned>(plan.tiles), static_cast<unsigned>(plan.chunks));
   const auto start = [&](auto* kernel) {
     kernel<<<grid, kColumnThreads, 0, stream>>>(source, sink, rows, columns, plan.chunk_rows,

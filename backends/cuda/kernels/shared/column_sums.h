@@ -18,12 +18,13 @@ struct ColumnSums {
 
   // A lane has `pack` neighbouring columns: 16 bytes where they are aligned, else 1. Chunks are no
   // more than run at once: one block too many would take a second wave.
+  // Several matrices of one size have their tiles one behind the other.
   constexpr ColumnSums(std::int64_t rows, std::int64_t columns, std::int64_t pack,
-                       std::int64_t sums) {
+                       std::int64_t sums, std::int64_t matrices = 1) {
     lanes = pack > 1 && rows >= kManyRows ? kNarrow : kWide;
     if (pack > 1 && rows <= kLeastRows && columns >= kProcessors * kWhole * pack) lanes = kWhole;
     width = lanes * pack;
-    tiles = (columns + width - 1) / width;
+    tiles = (columns + width - 1) / width * matrices;
     tiles_are_clusters = lanes == kNarrow && rows >= kRowsOfClusters && tiles <= kMostClusters &&
                          tiles >= (sums > 1 ? kLeastClustersOfTwo : kLeastClusters);
     const std::int64_t wanted = tiles == 0 ? 1 : kBlocks / tiles;

@@ -7,6 +7,7 @@ class CudaKernelTable;
 
 void add_cuda_matmul(CudaKernelTable& table);
 void add_cuda_matmul_fused(CudaKernelTable& table);
+void add_cuda_matmul_together(CudaKernelTable& table);
 void add_cuda_quantize(CudaKernelTable& table);
 void add_cuda_scaled_matmul(CudaKernelTable& table);
 void add_cuda_elementwise(CudaKernelTable& table);

@@ -1,0 +1,154 @@
+// The arrays, biases at equal distances, and the kernel.
+#include "backends/cuda/kernels/products/product_batch.h"
+
+#include "backends/cuda/cuda_check.h"
+#include "backends/cuda/kernels/products/gather_rows.h"
+#include "backends/cuda/kernels/products/product_choices.h"
+#include "core/base/check.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <optional>
+#include <utility>
+
+namespace sextant {
+namespace {
+
+constexpr std::int64_t kBatchAlignment = 256;
+
+bool begins_aligned(const void* data) {
+  return reinterpret_cast<std::uintptr_t>(data) % kBatchAlignment == 0;
+}
+
+bool has_aligned_matrices(const ProductAddresses& at) {
+  return begins_aligned(at.a) && begins_aligned(at.b) && begins_aligned(at.d);
+}
+
+// Biases where cuBLASLt wants them, at equal distances: where they lie so, or behind each other in
+// memory of their own, brought there in front of every product.
+class BatchBiases {
+ public:
+  BatchBiases(const Product& each, std::span<const ProductAddresses> addresses) {
+    const auto* const first = static_cast<const std::byte*>(addresses[0].bias);
+    const std::int64_t size = size_of(each.out).value;
+    const std::int64_t step = static_cast<const std::byte*>(addresses[1].bias) - first;
+    bool is_regular = step > 0 && step % kBatchAlignment == 0 && begins_aligned(first);
+    for (std::size_t i = 1; i < addresses.size(); ++i)
+      is_regular &= addresses[i].bias == first + static_cast<std::int64_t>(i) * step;
+    if (is_regular) {
+      stride_ = step / size;
+      bias_ = addresses[0].bias;
+      return;
+    }
+    gather(each, addresses);
+    stride_ = gather_.stride / size;
+    bias_ = gather_.to;
+  }
+  void* bias() const { return bias_; }
+  std::int64_t stride() const { return stride_; }
+  void enqueue(cudaStream_t stream) const { SEXTANT_CUDA(enqueue_gather_rows(gather_, stream)); }
+
+ private:
+  void gather(const Product& each, std::span<const ProductAddresses> addresses) {
+    std::vector<const void*> rows;
+    gather_.bytes = each.m * size_of(each.out).value;
+    gather_.stride = (gather_.bytes + kBatchAlignment - 1) / kBatchAlignment * kBatchAlignment;
+    gather_.count = static_cast<std::int64_t>(addresses.size());
+    gather_.is_aligned = gather_.bytes % 16 == 0;
+    for (const ProductAddresses& at : addresses) {
+      rows.push_back(at.bias);
+      gather_.is_aligned &= reinterpret_cast<std::uintptr_t>(at.bias) % 16 == 0;
+    }
+    rows_ = DeviceTable<const void*>(rows);
+    room_ = DeviceTable<std::byte>(
+        std::vector<std::byte>(static_cast<std::size_t>(gather_.count * gather_.stride)));
+    gather_.rows = rows_.rows();
+    gather_.to = room_.rows();
+  }
+
+  void* bias_ = nullptr;
+  std::int64_t stride_ = 0;
+  DeviceTable<const void*> rows_;
+  DeviceTable<std::byte> room_;
+  GatherRowsArguments gather_;  // of nothing where biases lie at equal distances
+};
+
+class ProductBatch final : public CudaKernel {
+ public:
+  ProductBatch(const Product& each, std::span<const ProductAddresses> addresses,
+               CudaContext& device)
+      : device_(device), pointers_(addresses) {
+    ProductAddresses at = pointers_.addresses();
+    if (each.epilogue == ProductEpilogue::kBias) {
+      biases_.emplace(each, addresses);
+      at.bias = biases_->bias();
+      at.bias_stride = biases_->stride();
+    }
+    call_.emplace(batch_of(each, addresses), at);
+  }
+  bool choose(const ProductCall& alone, double more) {
+    choice_ = device_.products().of_batch(*call_, alone, more, device_);
+    return choice_.has_value();
+  }
+
+  void enqueue(cudaStream_t stream) override {
+    if (biases_) biases_->enqueue(stream);
+    SEXTANT_CUBLAS(call_->run(device_, choice_->algorithm, stream));
+  }
+
+ private:
+  CudaContext& device_;
+  const ProductPointers pointers_;
+  std::optional<BatchBiases> biases_;
+  std::optional<ProductCall> call_;
+  std::optional<ProductChoice> choice_;
+};
+
+}  // namespace
+
+Product batch_of(const Product& each, std::span<const ProductAddresses> addresses) {
+  Product batch = each;
+  batch.count = static_cast<std::int32_t>(addresses.size());
+  batch.by_pointers = true;
+  batch.has_one_a = std::all_of(addresses.begin(), addresses.end(),
+                                [&](const auto& at) { return at.a == addresses[0].a; });
+  batch.has_one_b = std::all_of(addresses.begin(), addresses.end(),
+                                [&](const auto& at) { return at.b == addresses[0].b; });
+  return batch;
+}
+
+ProductPointers::ProductPointers(std::span<const ProductAddresses> addresses)
+    : accumulates_(addresses[0].c != nullptr) {
+  require(addresses.size() <= kMostInProductBatch, ErrorCode::kInternal,
+          "a batch of {} products by pointers, at most {}", addresses.size(), kMostInProductBatch);
+  std::vector<const void*> table(3 * kMostInProductBatch, nullptr);
+  for (std::size_t i = 0; i < addresses.size(); ++i) {
+    const void* const matrices[] = {addresses[i].a, addresses[i].b, addresses[i].d};
+    for (std::size_t array = 0; array < 3; ++array)
+      table[array * kMostInProductBatch + i] = matrices[array];
+  }
+  table_ = DeviceTable<const void*>(table);
+}
+
+// `d` is an array that cuBLASLt reads; the matrices that it names are written.
+ProductAddresses ProductPointers::addresses() const {
+  const void** const a = table_.rows();
+  const void** const b = a + kMostInProductBatch;
+  const void** const d = b + kMostInProductBatch;
+  return {.a = a, .b = b, .c = accumulates_ ? d : nullptr, .d = d};
+}
+
+std::unique_ptr<CudaKernel> make_product_batch(const Product& each,
+                                               std::span<const ProductAddresses> addresses,
+                                               const ProductCall& alone, double more,
+                                               CudaContext& device) {
+  const bool accumulates = addresses[0].c != nullptr;
+  if (!device.tunes() || (accumulates && size_of(each.out).value < 4) ||
+      !std::all_of(addresses.begin(), addresses.end(), has_aligned_matrices))
+    return nullptr;
+  auto kernel = std::make_unique<ProductBatch>(each, addresses, device);
+  if (!kernel->choose(alone, more)) return nullptr;
+  return kernel;
+}
+
+}  // namespace sextant

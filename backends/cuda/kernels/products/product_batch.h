@@ -1,0 +1,43 @@
+// Products of equal sizes as one call of cuBLASLt that finds its matrices by arrays of pointers.
+#pragma once
+
+#include "backends/cuda/cuda_context.h"
+#include "backends/cuda/cuda_kernel.h"
+#include "backends/cuda/kernels/products/product.h"
+#include "backends/cuda/kernels/shared/device_table.h"
+
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <vector>
+
+namespace sextant {
+
+// Most in one batch: an array of so many pointers is as long as the alignment that it shows.
+inline constexpr std::size_t kMostInProductBatch = 32;
+
+// `each` so many times, for these addresses.
+Product batch_of(const Product& each, std::span<const ProductAddresses> addresses);
+
+// Arrays of the pointers of a batch, on the device. C is nothing or D, of all products alike.
+class ProductPointers {
+ public:
+  explicit ProductPointers(std::span<const ProductAddresses> addresses);
+  // For the call of the batch, but for its bias.
+  ProductAddresses addresses() const;
+
+ private:
+  DeviceTable<const void*> table_;
+  bool accumulates_ = false;
+};
+
+// A batch of `each`, with the epilogue kNone or kBias, where it was measured to be faster than as
+// many calls like `alone`, after which `more` seconds less are left to do. Nothing where it is not,
+// where nothing is measured, where a matrix does not begin at a multiple of 256, and where results
+// of 16 bits accumulate. The matrices of one product may be operands of another, but not results.
+std::unique_ptr<CudaKernel> make_product_batch(const Product& each,
+                                               std::span<const ProductAddresses> addresses,
+                                               const ProductCall& alone, double more,
+                                               CudaContext& device);
+
+}  // namespace sextant
