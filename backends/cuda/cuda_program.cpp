@@ -383,8 +383,12 @@ CudaProgram::KernelsTogether CudaProgram::kernels_together(std::span<const Kerne
     for (const std::size_t call : group) together.push_back(calls[call]);
     CudaKernelOfCalls kernel = table.make_together(together, device);
     if (kernel.num_calls == 0) continue;
-    for (std::size_t i = 1; i < kernel.num_calls; ++i) made.is_taken[group[i]] = true;
-    made.kernels.emplace(group.front(), std::move(kernel));
+    KernelTogether& joined = made.kernels[group.front()];
+    joined.kernel = std::move(kernel.kernel);
+    for (std::size_t i = 1; i < kernel.num_calls; ++i) {
+      joined.taken.push_back(group[i]);
+      made.is_taken[group[i]] = true;
+    }
   }
   return made;
 }
@@ -418,14 +422,16 @@ void CudaProgram::make_kernels_of(RunId id, const CudaKernelTable& table, CudaCo
     }
     make_pending();
     if (together.is_taken[i]) continue;
-    if (joined != together.kernels.end())
-      run.kernels.push_back({std::move(joined->second.kernel), actor, 1,
-                             static_cast<std::int32_t>(joined->second.num_calls) - 1});
-    else if (auto kernel = table.make(all[i], device))
+    if (joined != together.kernels.end()) {
+      run.kernels.push_back({std::move(joined->second.kernel), actor, 1});
+      for (const std::size_t other : joined->second.taken)
+        run.kernels.back().joined.push_back(entry.first_actor + static_cast<std::int32_t>(other));
+    } else if (auto kernel = table.make(all[i], device))
       run.kernels.push_back({std::move(kernel), actor, 1});
-    else
+    else {
       for (auto& member : table.make_all(contexts_of_members(all[i]), device))
         run.kernels.push_back({std::move(member), actor, 1});
+    }
   }
   make_pending();
 }
