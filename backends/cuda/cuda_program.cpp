@@ -379,15 +379,17 @@ CudaProgram::KernelsTogether CudaProgram::kernels_together(std::span<const Kerne
   std::vector<std::string> keys;
   for (const KernelContext& call : calls) keys.push_back(table.key_together(call));
   for (const auto& group : groups_of_calls(calls, keys, CudaKernelTable::kMostTogether)) {
-    std::vector<KernelContext> together;
-    for (const std::size_t call : group) together.push_back(calls[call]);
-    CudaKernelOfCalls kernel = table.make_together(together, device);
-    if (kernel.num_calls == 0) continue;
-    KernelTogether& joined = made.kernels[group.front()];
-    joined.kernel = std::move(kernel.kernel);
-    for (std::size_t i = 1; i < kernel.num_calls; ++i) {
-      joined.taken.push_back(group[i]);
-      made.is_taken[group[i]] = true;
+    for (std::span<const std::size_t> left = group; left.size() > 1;) {
+      std::vector<KernelContext> together;
+      for (const std::size_t call : left) together.push_back(calls[call]);
+      CudaKernelOfCalls kernel = table.make_together(together, device);
+      if (kernel.num_calls == 0) break;
+      KernelTogether& joined = made.kernels[left.front()];
+      joined.kernel = std::move(kernel.kernel);
+      const auto taken = left.subspan(1, kernel.num_calls - 1);
+      joined.taken.assign(taken.begin(), taken.end());
+      for (const std::size_t call : taken) made.is_taken[call] = true;
+      left = left.subspan(kernel.num_calls);
     }
   }
   return made;
