@@ -672,10 +672,16 @@ void CudaDevice::note(const Entry& entry) {
   for (std::size_t k = 0; k < run.kernels.size(); ++k) {
     float milliseconds = 0;
     SEXTANT_CUDA(cudaEventElapsedTime(&milliseconds, entry.marks[k], entry.marks[k + 1]));
-    const Duration end = begin + duration_from_seconds(static_cast<double>(milliseconds) * 1e-3);
-    stamps_.push_back(
-        {entry.run, entry.step, begin, end, run.kernels[k].first_actor, run.kernels[k].num_actors});
-    begin = end;
+    const CudaKernelOfRun& kernel = run.kernels[k];
+    // Joined actors are alike: each has as much of the time.
+    const auto shares = static_cast<double>(kernel.joined.size() + 1);
+    const Duration share = duration_from_seconds(static_cast<double>(milliseconds) * 1e-3 / shares);
+    const auto stamp = [&](std::int32_t first_actor, std::int32_t num_actors) {
+      stamps_.push_back({entry.run, entry.step, begin, begin + share, first_actor, num_actors});
+      begin += share;
+    };
+    stamp(kernel.first_actor, kernel.num_actors);
+    for (const std::int32_t actor : kernel.joined) stamp(actor, 1);
   }
   if (run.communications.empty()) return;
   float milliseconds = 0;

@@ -366,12 +366,18 @@ CudaProgram::KernelsTogether CudaProgram::kernels_together(std::span<const Kerne
   std::vector<std::string> keys;
   for (const KernelContext& call : calls) keys.push_back(table.key_together(call));
   for (const auto& group : groups_of_calls(calls, keys, CudaKernelTable::kMostTogether)) {
-    std::vector<KernelContext> together;
-    for (const std::size_t call : group) together.push_back(calls[call]);
-    CudaKernelOfCalls kernel = table.make_together(together, device);
-    if (kernel.num_calls == 0) continue;
-    for (std::size_t i = 1; i < kernel.num_calls; ++i) made.is_taken[group[i]] = true;
-    made.kernels.emplace(group.front(), std::move(kernel));
+    for (std::span<const std::size_t> left = group; left.size() > 1;) {
+      std::vector<KernelContext> together;
+      for (const std::size_t call : left) together.push_back(calls[call]);
+      CudaKernelOfCalls kernel = table.make_together(together, device);
+      if (kernel.num_calls == 0) break;
+      KernelTogether& joined = made.kernels[left.front()];
+      joined.kernel = std::move(kernel.kernel);
+      const auto taken = left.subspan(1, kernel.num_calls - 1);
+      joined.taken.assign(taken.begin(), taken.end());
+      for (const std::size_t call : taken) made.is_taken[call] = true;
+      left = left.subspan(kernel.num_calls);
+    }
   }
   return made;
 }
@@ -405,14 +411,16 @@ void CudaProgram::make_kernels_of(RunId id, const CudaKernelTable& table, CudaCo
     }
     make_pending();
     if (together.is_taken[i]) continue;
-    if (joined != together.kernels.end())
-      run.kernels.push_back({std::move(joined->second.kernel), actor, 1,
-                             static_cast<std::int32_t>(joined->second.num_calls) - 1});
-    else if (auto kernel = table.make(all[i], device))
+    if (joined != together.kernels.end()) {
+      run.kernels.push_back({std::move(joined->second.kernel), actor, 1});
+      for (const std::size_t other : joined->second.taken)
+        run.kernels.back().joined.push_back(entry.first_actor + static_cast<std::int32_t>(other));
+    } else if (auto kernel = table.make(all[i], device))
       run.kernels.push_back({std::move(kernel), actor, 1});
-    else
+    else {
       for (auto& member : table.make_all(contexts_of_members(all[i]), device))
         run.kernels.push_back({std::move(member), actor, 1});
+    }
   }
   make_pending();
 }

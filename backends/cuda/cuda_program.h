@@ -31,7 +31,7 @@ namespace sextant {
 struct CudaKernelOfRun {
   std::unique_ptr<CudaKernel> kernel;
   std::int32_t first_actor = 0, num_actors = 1;
-  std::int32_t num_joined = 0;  // further ones, anywhere behind these
+  std::vector<std::int32_t> joined = {};  // further actors, anywhere behind these
 };
 
 // What a loader fills and that takes long to bring: copied by the card's copy engine while the step
@@ -114,8 +114,12 @@ class CudaProgram {
   std::optional<std::int64_t> number_of(const BufferRef& content);
   std::vector<KernelContext> contexts_of_members(const KernelContext& fused);
   // By the first of the calls that a kernel is of; the others are taken.
+  struct KernelTogether {
+    std::unique_ptr<CudaKernel> kernel;
+    std::vector<std::size_t> taken;
+  };
   struct KernelsTogether {
-    std::map<std::size_t, CudaKernelOfCalls> kernels;
+    std::map<std::size_t, KernelTogether> kernels;
     std::vector<bool> is_taken;
   };
   static KernelsTogether kernels_together(std::span<const KernelContext> calls,

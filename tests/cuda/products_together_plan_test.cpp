@@ -6,6 +6,7 @@
 #include "backends/cuda/cuda_kernel.h"
 #include "backends/cuda/cuda_program.h"
 #include "backends/cuda/measured_choices.h"
+#include "io/training_host.h"
 #include "tests/cuda/gpu.h"
 #include "tests/cuda/small_training.h"
 
@@ -14,7 +15,9 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -71,8 +74,17 @@ int joined_in(const PhysicalGraph& graph, const CudaOptions& options) {
   int joined = 0;
   for (std::size_t i = 0; i < program.num_runs(); ++i)
     for (const CudaKernelOfRun& kernel : program.run(RunId(i)).kernels)
-      joined += kernel.num_joined > 0 ? 1 : 0;
+      joined += kernel.joined.empty() ? 0 : 1;
   return joined;
+}
+
+// What was measured so far: every batch is faster than its products apart, or slower.
+void decide(const CudaOptions& options, bool together) {
+  for (auto& [key, choice] : options.choices->products) {
+    const int count = key[key.find('*') + 1] - '0';
+    if (key.find(" apart: ") != std::string::npos) choice.seconds = count;
+    if (key.find(" together: ") != std::string::npos) choice.seconds = together ? 1e-3 : count;
+  }
 }
 
 }  // namespace
@@ -95,6 +107,33 @@ TEST_CASE("k and v of a Llama with grouped heads may be one product") {
   CHECK(count_of(names, "attention.q ") == 0);  // it is wider
 }
 
+TEST_CASE("a profile has a time for every actor of a kernel of several products" *
+          doctest::skip(!has_gpu())) {
+  const ModelConfig model = small_gpt();
+  const PhysicalGraph graph = small_training_graph(model, DType::kBF16);
+  const TokenData tokens = small_tokens(model);
+  CudaOptions options;
+  options.tune_matmuls = options.profile = true;
+  options.choices = std::make_shared<MeasuredChoices>();
+  joined_in(graph, options);
+  decide(options, true);
+  REQUIRE(joined_in(graph, options) > 0);
+  const std::unique_ptr<Device> device = make_cuda_device(options);
+  device->prepare(graph, Rank(0));
+  Device* const devices[] = {device.get()};
+  TrainingHost host(tokens, 5);
+  run_all(graph, devices, host, 2);
+  std::map<RunId, std::set<std::int32_t>> actors;
+  for (const Stamp& stamp : device->stamps()) {
+    CHECK(stamp.end >= stamp.begin);
+    for (std::int32_t i = 0; i < stamp.num_actors; ++i)
+      actors[stamp.run].insert(stamp.first_actor + i);
+  }
+  const RankProgram& program = graph.program_of(Rank(0));
+  for (const RunId run : program.order.keys())
+    CHECK(actors[run].size() == static_cast<std::size_t>(program.order[run].num_actors));
+}
+
 TEST_CASE("a program makes them so where that was measured to be faster, and nowhere else" *
           doctest::skip(!has_gpu())) {
   const ModelConfig model = small_gpt();
@@ -102,21 +141,14 @@ TEST_CASE("a program makes them so where that was measured to be faster, and now
   CudaOptions options;
   options.tune_matmuls = true;
   options.choices = std::make_shared<MeasuredChoices>();
-  const auto decide = [&](bool together) {
-    // Fewer products are measured once more of them were slower.
-    for (std::size_t count = CudaKernelTable::kMostTogether; count > 1; --count) {
-      joined_in(graph, options);
-      for (auto& [key, choice] : options.choices->products)
-        if (key.find(" apart: ") != std::string::npos) choice.seconds = together ? 1 : 0;
-    }
-  };
-  decide(true);
+  joined_in(graph, options);  // measures
+  decide(options, true);
   const int joined = joined_in(graph, options);
   MESSAGE(joined << " kernels of several products");
   CHECK(joined >= 4);  // gradients of weights of two layers and two micro-batches
   const TokenData tokens = small_tokens(model);
   const SmallTraining together = train_on_gpu(graph, tokens, 20, options);
-  decide(false);
+  decide(options, false);
   CHECK(joined_in(graph, options) == 0);
   const SmallTraining apart = train_on_gpu(graph, tokens, 20, options);
   REQUIRE(together.losses.size() == apart.losses.size());
@@ -126,7 +158,7 @@ TEST_CASE("a program makes them so where that was measured to be faster, and now
     CHECK(std::abs(together.losses[i] - apart.losses[i]) < 0x1p-8 * apart.losses[0]);
 
   CudaOptions deterministic = options;
-  decide(true);
+  decide(options, true);
   deterministic.deterministic = true;
   CHECK(joined_in(graph, deterministic) == 0);
 }

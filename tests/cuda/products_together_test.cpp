@@ -238,6 +238,13 @@ double seconds_of(CudaKernel& kernel) {
   return median(times);
 }
 
+// In seconds: a product takes one, a batch next to nothing or as much as its products.
+void set_seconds(const std::string& key, ProductChoice& choice, bool is_faster) {
+  const int count = key[key.find('*') + 1] - '0';
+  if (key.find(" apart: ") != std::string::npos) choice.seconds = count;
+  if (key.find(" together: ") != std::string::npos) choice.seconds = is_faster ? 1e-3 : count;
+}
+
 // A device that measured every batch to be faster than its products apart, or slower.
 class DecidedDevice {
  public:
@@ -249,8 +256,7 @@ class DecidedDevice {
   CudaContext& device() { return *device_; }
   // What was measured so far.
   void decide(bool together) {
-    for (auto& [key, choice] : options_.choices->products)
-      if (key.find(" apart: ") != std::string::npos) choice.seconds = together ? 1 : 0;
+    for (auto& [key, choice] : options_.choices->products) set_seconds(key, choice, together);
   }
 
  private:
@@ -260,11 +266,8 @@ class DecidedDevice {
 
 CudaKernelOfCalls made_together(const Calls& calls, DecidedDevice& decided, bool together) {
   const CudaKernelTable table = cuda_kernels();
-  // Fewer are measured once more were slower.
-  for (std::size_t count = calls.contexts().size(); count > 1; --count) {
-    table.make_together(calls.contexts(), decided.device());
-    decided.decide(together);
-  }
+  table.make_together(calls.contexts(), decided.device());  // measures
+  decided.decide(together);
   return table.make_together(calls.contexts(), decided.device());
 }
 
@@ -420,16 +423,18 @@ TEST_CASE("four calls of which three are faster together leave the last to itsel
   Calls calls("matmul");
   calls.add_matmuls({128, 64, 96}, 4, false);
   const CudaKernelTable table = cuda_kernels();
-  const auto decide = [&] {
-    for (auto& [key, choice] : options.choices->products)
-      if (key.find(" apart: ") != std::string::npos)
-        choice.seconds = key.find("*4") == std::string::npos ? 1 : 0;
-  };
-  table.make_together(calls.contexts(), device);  // measures four, and fewer where they lose
-  decide();
-  table.make_together(calls.contexts(), device);
-  decide();
+  table.make_together(calls.contexts(), device);  // measures
+  // Four take 2.5 times what one does, three and one 2, two and two 3.
+  for (auto& [key, choice] : options.choices->products) {
+    set_seconds(key, choice, false);
+    if (key.find(" together: ") == std::string::npos) continue;
+    choice.seconds = key.find("*4") != std::string::npos   ? 2.5
+                     : key.find("*3") != std::string::npos ? 1
+                                                           : 1.5;
+  }
   CHECK(table.make_together(calls.contexts(), device).num_calls == 3);
+  CHECK(table.make_together(calls.contexts().first(3), device).num_calls == 3);
+  CHECK(table.make_together(calls.contexts().last(2), device).num_calls == 2);
 }
 
 TEST_CASE("nothing is made together with deterministic, untuned, or in 32 bits" *

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <utility>
 
@@ -86,9 +87,12 @@ class ProductBatch final : public CudaKernel {
     }
     call_.emplace(batch_of(each, addresses), at);
   }
-  bool choose(const ProductCall& alone, double more) {
-    choice_ = device_.products().of_batch(*call_, alone, more, device_);
-    return choice_.has_value();
+  // The times of the batch and of as many calls like `alone`; nothing: it cannot run.
+  std::optional<BatchTimes> choose(const ProductCall& alone) {
+    const std::optional<BatchChoice> found = device_.products().of_batch(*call_, alone, device_);
+    if (!found) return std::nullopt;
+    choice_ = found->choice;
+    return found->times;
   }
 
   void enqueue(cudaStream_t stream) override {
@@ -103,6 +107,25 @@ class ProductBatch final : public CudaKernel {
   std::optional<ProductCall> call_;
   std::optional<ProductChoice> choice_;
 };
+
+// What the first `count` take together, in times of one alone.
+double cost_of(const Product& each, std::span<const ProductAddresses> first,
+               const ProductCall& alone, CudaContext& device) {
+  const auto times = ProductBatch(each, first, device).choose(alone);
+  if (!times) return std::numeric_limits<double>::infinity();
+  return static_cast<double>(first.size()) * times->together / times->apart;
+}
+
+// Of so many products as there are costs, without a batch of all: costs[i] is that of i + 1.
+double least_of_fewer(const std::vector<double>& costs) {
+  std::vector<double> least{0};
+  for (std::size_t count = 1; count <= costs.size() + 1; ++count) {
+    double& best = least.emplace_back(std::numeric_limits<double>::infinity());
+    for (std::size_t batch = 1; batch <= std::min(count, costs.size()); ++batch)
+      best = std::min(best, costs[batch - 1] + least[count - batch]);
+  }
+  return least.back();
+}
 
 }  // namespace
 
@@ -147,7 +170,13 @@ std::unique_ptr<CudaKernel> make_product_batch(const Product& each,
       !std::all_of(addresses.begin(), addresses.end(), has_aligned_matrices))
     return nullptr;
   auto kernel = std::make_unique<ProductBatch>(each, addresses, device);
-  if (!kernel->choose(alone, more)) return nullptr;
+  const std::optional<BatchTimes> times = kernel->choose(alone);
+  if (!times) return nullptr;
+  const auto count = static_cast<double>(addresses.size());
+  std::vector<double> costs{1 - more / times->apart};
+  for (std::size_t fewer = 2; fewer < addresses.size(); ++fewer)
+    costs.push_back(cost_of(each, addresses.first(fewer), alone, device));
+  if (count * times->together >= 0.99 * least_of_fewer(costs) * times->apart) return nullptr;
   return kernel;
 }
 

@@ -216,17 +216,16 @@ std::optional<ProductChoice> ProductChoices::measured(const ProductCall& call,
   return choice;
 }
 
-std::optional<ProductChoice> ProductChoices::of_batch(const ProductCall& batch,
-                                                      const ProductCall& each, double more,
-                                                      CudaContext& device) {
+std::optional<BatchChoice> ProductChoices::of_batch(const ProductCall& batch,
+                                                    const ProductCall& each, CudaContext& device) {
   if (!measures_) return std::nullopt;
   const std::optional<ProductChoice> alone = of(each, device);
   const std::optional<ProductChoice> choice = of(batch, device);
   if (!alone || !choice || choice->seconds == 0) return std::nullopt;
   const std::lock_guard lock(choices_->mutex);
   const std::optional<BatchTimes> times = measured_times(batch, *choice, each, *alone, device);
-  if (!times || times->together + more >= 0.99 * times->apart) return std::nullopt;
-  return choice;
+  if (!times || times->together <= 0 || times->apart <= 0) return std::nullopt;
+  return BatchChoice{*choice, *times};
 }
 
 // Kept among the products as two of them, each with the algorithm that it was measured with.

@@ -14,6 +14,11 @@
 
 namespace sextant {
 
+struct BatchChoice {
+  ProductChoice choice;
+  BatchTimes times;
+};
+
 class ProductChoices {
  public:
   // Reads the file if there is one. Throws Error(kBadInput) when it is something else; one of
@@ -25,11 +30,10 @@ class ProductChoices {
   // `call` points to is not touched. With `deterministic` nothing is measured or read from a file,
   // and the work of one product is never split along k.
   std::optional<ProductChoice> of(const ProductCall& call, CudaContext& device);
-  // The choice of `batch`, by pointers, where it was measured to take, with `more` seconds, a
-  // hundredth less than as many calls like `each` in turn. Else nothing, as where nothing is
-  // measured.
-  std::optional<ProductChoice> of_batch(const ProductCall& batch, const ProductCall& each,
-                                        double more, CudaContext& device);
+  // Of `batch`, by pointers, with its time and that of as many calls like `each`, measured in turn.
+  // Nothing where one of them has no algorithm or nothing is measured.
+  std::optional<BatchChoice> of_batch(const ProductCall& batch, const ProductCall& each,
+                                      CudaContext& device);
   // What the members behind the product of a call take if they run one by one, as modelled: at 80 %
   // of the memory's bandwidth, and 2 us to start and end one, 6 us one that sums in two stages.
   double seconds_of_members(const ProductCall& call) const;
