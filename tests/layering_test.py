@@ -60,9 +60,10 @@ ROOMS = {
         "fast": ["shared"],
     },
     "backends/cuda": {
+        "ranks": [],
         "kernels": [""],
-        "": ["kernels"],
-        "machine": [""],
+        "": ["kernels", "ranks"],
+        "machine": ["", "ranks"],
     },
     "backends/cuda/kernels": {
         "shared": [],

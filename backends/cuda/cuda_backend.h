@@ -4,6 +4,7 @@
 #include "actor/hosts/rank_processes.h"
 #include "actor/hosts/stage_watch.h"
 #include "actor/protocol/device.h"
+#include "backends/cuda/ranks/collectives.h"
 #include "core/costs/communication_volume.h"
 
 #include <cstddef>
@@ -58,11 +59,6 @@ std::string why_no_cuda_device();
 std::string cuda_device_name(int device);
 // Of the library that is loaded, "2.28.3"; empty in a build without NCCL.
 std::string nccl_version();
-
-// How ranks exchange bytes. Local: launch threads of one process meet on the host and pull from
-// each other by kernels; ranks may share a card. NCCL: its collectives, a card per rank, and no
-// host waits. Automatic: NCCL where that is so and the build has it; always over processes.
-enum class CudaCollectives : std::uint8_t { kAutomatic, kNccl, kLocal };
 
 struct CudaWorldOptions {
   // What every rank is run with, but for `device`, `choices` and `stages`, which mean nothing here.

@@ -4,7 +4,7 @@
 
 #include "backends/cuda/cuda_check.h"
 #include "backends/cuda/cuda_memory.h"
-#include "backends/cuda/queue_barrier.h"
+#include "backends/cuda/ranks/queue_barrier.h"
 #include "core/base/check.h"
 
 #include <algorithm>

@@ -2,7 +2,7 @@
 #include "backends/cuda/cuda_program.h"
 
 #include "actor/calls/call_groups.h"
-#include "backends/cuda/communicator_key.h"
+#include "backends/cuda/ranks/communicator_key.h"
 #include "backends/cuda/cuda_check.h"
 #include "backends/cuda/cuda_state.h"
 #include "core/base/check.h"

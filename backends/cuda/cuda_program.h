@@ -11,7 +11,7 @@
 #include "backends/cuda/cuda_exchange.h"
 #include "backends/cuda/cuda_kernel.h"
 #include "backends/cuda/cuda_memory.h"
-#include "backends/cuda/program_company.h"
+#include "backends/cuda/ranks/program_company.h"
 #include "backends/cuda/step_number.h"
 #include "core/graphs/physical_graph.h"
 

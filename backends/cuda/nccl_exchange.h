@@ -4,7 +4,7 @@
 //   before | ncclGroup{AllReduce | AllGather | ReduceScatter | Send, Recv ...} | after
 #pragma once
 
-#include "backends/cuda/communicator_key.h"
+#include "backends/cuda/ranks/communicator_key.h"
 #include "backends/cuda/cuda_exchange.h"
 
 #include <atomic>

@@ -1,5 +1,5 @@
 // Communicators of NCCL: which communications share one, and what they take.
-#include "backends/cuda/communicator_key.h"
+#include "backends/cuda/ranks/communicator_key.h"
 
 #include <doctest/doctest.h>
 

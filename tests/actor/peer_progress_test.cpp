@@ -1,5 +1,5 @@
 // Processes that ask each other how far their ranks have come, and hear when one is lost.
-#include "actor/hosts/peer_progress.h"
+#include "backends/cuda/ranks/peer_progress.h"
 
 #include "actor/hosts/host_group.h"
 

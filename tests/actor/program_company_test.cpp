@@ -1,8 +1,8 @@
 // How many processors collectives take from the computation beside them, by hand: computation of so
 // many seconds, one collective of so many bytes behind the first run.
-#include "backends/cuda/program_company.h"
+#include "backends/cuda/ranks/program_company.h"
 
-#include "backends/cuda/communicator_key.h"
+#include "backends/cuda/ranks/communicator_key.h"
 
 #include <doctest/doctest.h>
 

@@ -1,6 +1,6 @@
 // Launch groups on streams: what is enqueued is the fork and the join that the byte order assumes.
 // Queues are in order here as streams are, and know what they waited for.
-#include "backends/cuda/queue_barrier.h"
+#include "backends/cuda/ranks/queue_barrier.h"
 
 #include <doctest/doctest.h>
 

@@ -1,6 +1,6 @@
 // Ranks on cards: what the user asked for, how many cards there are, and what is refused. No card
 // is needed.
-#include "backends/cuda/rank_placement.h"
+#include "backends/cuda/ranks/rank_placement.h"
 
 #include "core/base/error.h"
 

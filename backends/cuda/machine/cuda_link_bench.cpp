@@ -2,7 +2,7 @@
 #include "backends/cuda/machine/cuda_link_bench.h"
 
 #include "actor/calls/kernel_timer.h"
-#include "backends/cuda/communicator_key.h"
+#include "backends/cuda/ranks/communicator_key.h"
 #include "backends/cuda/cuda_check.h"
 #include "backends/cuda/cuda_context.h"
 #include "backends/cuda/cuda_kernel.h"

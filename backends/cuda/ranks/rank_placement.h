@@ -2,7 +2,7 @@
 // that each process of the job sees. Without CUDA.
 #pragma once
 
-#include "backends/cuda/cuda_backend.h"
+#include "backends/cuda/ranks/collectives.h"
 #include "core/base/check.h"
 #include "core/text/counted_text.h"
 

@@ -1,5 +1,5 @@
 // A question goes to the process of the rank; its answer comes under the number of the question.
-#include "actor/hosts/peer_progress.h"
+#include "backends/cuda/ranks/peer_progress.h"
 
 #include "core/base/check.h"
 

@@ -1,8 +1,8 @@
 // How much there is to move beside how much computation decides.
-#include "backends/cuda/program_company.h"
+#include "backends/cuda/ranks/program_company.h"
 
 #include "actor/protocol/overlap.h"
-#include "backends/cuda/communicator_key.h"
+#include "backends/cuda/ranks/communicator_key.h"
 
 #include <cstddef>
 
