@@ -39,22 +39,43 @@ Values rounded(const Values& values, DType dtype) {
   return result;
 }
 
+// Device memory that is handed out at multiples of 256, in order.
+class Slab {
+ public:
+  explicit Slab(std::size_t bytes) : bytes_(bytes) {
+    SEXTANT_CUDA(cudaMalloc(reinterpret_cast<void**>(&data_), bytes));
+  }
+  ~Slab() { cudaFree(data_); }
+  Slab(const Slab&) = delete;
+  Slab& operator=(const Slab&) = delete;
+
+  std::byte* take(std::size_t bytes) {
+    std::byte* const taken = data_ + used_;
+    used_ += (bytes + 255) / 256 * 256;
+    REQUIRE(used_ <= bytes_);
+    return taken;
+  }
+
+ private:
+  const std::size_t bytes_;
+  std::byte* data_ = nullptr;
+  std::size_t used_ = 0;
+};
+
 class Tensor {
  public:
-  Tensor(TensorType type, int salt) : type_(std::move(type)) {
+  Tensor(TensorType type, int salt, Slab& slab)
+      : type_(std::move(type)), device_(slab.take(bytes())) {
     const auto count = static_cast<std::uint64_t>(type_.shape.elements());
     for (std::uint64_t i = 0; i < count; ++i) {
       const std::uint64_t mixed = i * 2654435761U + i / 7 + 97U * static_cast<std::uint64_t>(salt);
       values_.push_back(0.25 * (static_cast<double>(mixed % 1009 % 7) - 3));
     }
-    SEXTANT_CUDA(cudaMalloc(&device_, bytes()));
     reset();
   }
-  explicit Tensor(TensorType type) : type_(std::move(type)) {
-    SEXTANT_CUDA(cudaMalloc(&device_, bytes()));
+  Tensor(TensorType type, Slab& slab) : type_(std::move(type)), device_(slab.take(bytes())) {
     SEXTANT_CUDA(enqueue_noise({device_, type_.dtype, type_.shape.elements()}, nullptr));
   }
-  ~Tensor() { cudaFree(device_); }
   Tensor(const Tensor&) = delete;
   Tensor& operator=(const Tensor&) = delete;
 
@@ -75,7 +96,7 @@ class Tensor {
   }
   KernelOperand operand() const {
     KernelOperand operand;
-    operand.data = static_cast<std::byte*>(device_);
+    operand.data = device_;
     operand.local = type_;
     return operand;
   }
@@ -85,7 +106,7 @@ class Tensor {
 
   TensorType type_;
   Values values_;
-  void* device_ = nullptr;
+  std::byte* const device_;
 };
 
 struct Sizes {
@@ -93,12 +114,22 @@ struct Sizes {
 };
 constexpr Sizes kSizes[] = {{128, 64, 96}, {256, 128, 512}, {65, 33, 129}, {7, 40, 24}};
 
+// Operands of calls lie at equal distances, or each call has more behind it than the one before.
+enum class Lie : std::uint8_t { kRegular, kAnywhere };
+
+std::string name_of(const std::string& kind, Lie lie) {
+  return kind + (lie == Lie::kRegular ? " at equal distances" : " anywhere");
+}
+
 // Calls that share their first input, with what they must give.
 class Calls {
  public:
   // Blank: operands are noise, and nothing is known of results; for times.
-  explicit Calls(std::string kind, bool is_blank = false)
-      : kind_(std::move(kind)), is_blank_(is_blank) {}
+  Calls(std::string kind, Lie lie, bool is_blank = false)
+      : kind_(std::move(kind)),
+        lie_(lie),
+        is_blank_(is_blank),
+        slab_(std::size_t{is_blank ? 512U : 8U} << 20) {}
 
   // y = x w (+ b).
   void add_matmuls(const Sizes& sizes, std::size_t count, bool transposed) {
@@ -191,8 +222,8 @@ class Calls {
 
  private:
   const Tensor& tensor(TensorType type) {
-    if (is_blank_) return tensors_.emplace_back(std::move(type));
-    return tensors_.emplace_back(std::move(type), static_cast<int>(tensors_.size()));
+    if (is_blank_) return tensors_.emplace_back(std::move(type), slab_);
+    return tensors_.emplace_back(std::move(type), static_cast<int>(tensors_.size()), slab_);
   }
   void expect(const Tensor& tensor, Values values) {
     if (!is_blank_) expected_.emplace_back(&tensor, std::move(values));
@@ -218,11 +249,14 @@ class Calls {
     for (const Tensor* tensor : in) call.in.push_back(tensor->operand());
     for (const Tensor* tensor : out) call.out.push_back(tensor->operand());
     call.accumulate.assign(out.size(), accumulates);
+    if (lie_ == Lie::kAnywhere) slab_.take(256 * contexts_.size());
     return actor;
   }
 
   std::string kind_;
+  const Lie lie_;
   const bool is_blank_;
+  Slab slab_;
   std::deque<Tensor> tensors_;
   std::deque<Actor> actors_;
   std::vector<KernelContext> contexts_;
@@ -299,18 +333,23 @@ TEST_CASE("two and three matmuls in one call give the exact products, rounded on
   for (const char* const kind : {"matmul", "matmul_bias"})
     for (const Sizes& sizes : kSizes)
       for (const std::size_t count : {2, 3})
-        for (const bool transposed : {false, true}) {
+        for (const int variant : {0, 1, 2, 3}) {
+          const bool transposed = variant % 2 == 1;
+          const Lie lie = variant / 2 == 1 ? Lie::kAnywhere : Lie::kRegular;
           CAPTURE(kind);
           CAPTURE(sizes.m);
           CAPTURE(count);
-          CAPTURE(transposed);
-          Calls calls(kind);
+          CAPTURE(variant);
+          Calls calls(kind, lie);
           calls.add_matmuls(sizes, count, transposed);
-          check(calls, decided, counts[kind]);
+          check(calls, decided, counts[name_of(kind, lie)]);
         }
   for (const auto& [kind, count] : counts)
     MESSAGE("cuBLASLt makes " << count.made << " of " << count.all << " groups of " << kind);
-  CHECK(counts["matmul"].made >= 8);  // where rows are multiples of 16 bytes
+  // Where rows are multiples of 16 bytes.
+  CHECK(counts[name_of("matmul", Lie::kRegular)].made >= 8);
+  CHECK(counts[name_of("matmul", Lie::kAnywhere)].made >= 8);
+  CHECK(counts[name_of("matmul_bias", Lie::kRegular)].made >= 8);
 }
 
 TEST_CASE("two and three gradients of weights in one call are exact, written and added" *
@@ -320,16 +359,16 @@ TEST_CASE("two and three gradients of weights in one call are exact, written and
   for (const char* const kind : {"matmul_grad_weight", "matmul_grad_weight_bias"})
     for (const Sizes& sizes : kSizes)
       for (const std::size_t count : {2, 3})
-        for (const int variant : {0, 1, 2, 3}) {
-          const bool transposed = variant % 2 == 1, accumulates = variant / 2 == 1;
+        for (const int variant : {0, 1, 2, 3, 4, 5, 6, 7}) {
+          const bool transposed = variant % 2 == 1, accumulates = variant / 2 % 2 == 1;
+          const Lie lie = variant / 4 == 1 ? Lie::kAnywhere : Lie::kRegular;
           CAPTURE(kind);
           CAPTURE(sizes.m);
           CAPTURE(count);
-          CAPTURE(transposed);
-          CAPTURE(accumulates);
-          Calls calls(kind);
+          CAPTURE(variant);
+          Calls calls(kind, lie);
           calls.add_gradients(sizes, count, transposed, accumulates);
-          check(calls, decided, counts[kind]);
+          check(calls, decided, counts[name_of(kind, lie)]);
         }
   for (const auto& [kind, count] : counts) {
     MESSAGE("cuBLASLt makes " << count.made << " of " << count.all << " groups of " << kind);
@@ -342,7 +381,7 @@ TEST_CASE("gradients of weights with and without that of a bias are one call" *
   DecidedDevice decided;
   Count count;
   for (const bool accumulates : {false, true}) {
-    Calls calls("matmul_grad_weight");
+    Calls calls("matmul_grad_weight", Lie::kAnywhere);
     calls.add_gradients(kSizes[0], 1, false, accumulates);
     calls.set_kind("matmul_grad_weight_bias");
     calls.add_gradients(kSizes[0], 3, false, accumulates);
@@ -367,7 +406,7 @@ TEST_CASE("sums of several matrices in one launch are the exact sums of each" *
         CAPTURE(columns);
         CAPTURE(count);
         CAPTURE(accumulates);
-        Calls calls("reduce_to_bias");
+        Calls calls("reduce_to_bias", Lie::kRegular);
         calls.add_sums(rows, columns, count, accumulates);
         const CudaKernelOfCalls made = table.make_together(calls.contexts(), device);
         REQUIRE(made.num_calls == count);
@@ -396,18 +435,20 @@ TEST_CASE("times of q, k and v together and apart" * doctest::skip(!has_gpu())) 
             : fmt::format("{:.1f} us of {}", seconds_of(*made.kernel) * 1e6, made.num_calls);
     fmt::print("together {:<32} {:8.1f} us apart, {}\n", name, apart * 1e6, together);
   };
-  for (const std::string kind : {"matmul", "matmul_bias"}) {
-    Calls calls(kind, true);
-    calls.add_matmuls({kTokens, kWidth, kWidth}, 3, false);
-    report(kind, calls);
-  }
-  for (const std::string kind : {"matmul_grad_weight", "matmul_grad_weight_bias"})
-    for (const std::size_t count : {3, 4}) {
-      Calls calls(kind, true);
-      calls.add_gradients({kWidth, kWidth, kTokens}, count, false, false);
-      report(kind, calls);
+  for (const std::string kind : {"matmul", "matmul_bias"})
+    for (const Lie lie : {Lie::kRegular, Lie::kAnywhere}) {
+      Calls calls(kind, lie, true);
+      calls.add_matmuls({kTokens, kWidth, kWidth}, 3, false);
+      report(name_of(kind, lie), calls);
     }
-  Calls sums("reduce_to_bias", true);
+  for (const std::string kind : {"matmul_grad_weight", "matmul_grad_weight_bias"})
+    for (const std::size_t count : {3, 4})
+      for (const Lie lie : {Lie::kRegular, Lie::kAnywhere}) {
+        Calls calls(kind, lie, true);
+        calls.add_gradients({kWidth, kWidth, kTokens}, count, false, false);
+        report(name_of(kind, lie), calls);
+      }
+  Calls sums("reduce_to_bias", Lie::kRegular, true);
   sums.add_sums(kTokens, kWidth, 3, false);
   report("reduce_to_bias", sums);
   for (const auto& [key, choice] : options.choices->products)
@@ -420,7 +461,7 @@ TEST_CASE("four calls of which three are faster together leave the last to itsel
   options.tune_matmuls = true;
   options.choices = std::make_shared<MeasuredChoices>();
   CudaContext device(options);
-  Calls calls("matmul");
+  Calls calls("matmul", Lie::kRegular);
   calls.add_matmuls({128, 64, 96}, 4, false);
   const CudaKernelTable table = cuda_kernels();
   table.make_together(calls.contexts(), device);  // measures
@@ -440,7 +481,7 @@ TEST_CASE("four calls of which three are faster together leave the last to itsel
 TEST_CASE("nothing is made together with deterministic, untuned, or in 32 bits" *
           doctest::skip(!has_gpu())) {
   const CudaKernelTable table = cuda_kernels();
-  Calls calls("matmul");
+  Calls calls("matmul", Lie::kRegular);
   calls.add_matmuls({128, 64, 96}, 3, false);
   for (const bool deterministic : {false, true}) {
     CudaOptions options;

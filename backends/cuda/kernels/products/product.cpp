@@ -55,16 +55,17 @@ void set(cublasLtMatmulDescOpaque_t& operation, cublasLtMatmulDescAttributes_t a
 }
 
 void describe(cublasLtMatrixLayoutOpaque_t& layout, DType dtype, std::int64_t rows,
-              std::int64_t columns, const Product& product) {
+              std::int64_t columns, const Product& product, std::int64_t stride_if_strided) {
   const std::int32_t count = product.count;
   SEXTANT_CUBLAS(cublasLtMatrixLayoutInit(&layout, *cublas_type(dtype),
                                           static_cast<std::uint64_t>(rows),
                                           static_cast<std::uint64_t>(columns), rows));
   if (count == 1) return;
-  const std::int64_t stride = rows * columns;
+  const std::int64_t stride =
+      product.places == BatchPlaces::kStrided ? stride_if_strided : rows * columns;
   SEXTANT_CUBLAS(cublasLtMatrixLayoutSetAttribute(&layout, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT,
                                                   &count, sizeof(count)));
-  if (product.by_pointers) {
+  if (product.places == BatchPlaces::kPointers) {
     const auto mode = static_cast<std::uint32_t>(CUBLASLT_BATCH_MODE_POINTER_ARRAY);
     SEXTANT_CUBLAS(cublasLtMatrixLayoutSetAttribute(&layout, CUBLASLT_MATRIX_LAYOUT_BATCH_MODE,
                                                     &mode, sizeof(mode)));
@@ -204,10 +205,27 @@ ProductCall::ProductCall(const Product& of, const ProductAddresses& at)
     set(operation, CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, at.b_scale);
     set(operation, CUBLASLT_MATMUL_DESC_FAST_ACCUM, std::int8_t{of.fast_sums});
   }
-  describe(a, of.in, of.transpose_a ? of.k : of.m, of.transpose_a ? of.m : of.k, of);
-  describe(b, of.type_of_b(), of.transpose_b ? of.n : of.k, of.transpose_b ? of.k : of.n, of);
-  describe(d, of.out, of.m, of.n, of);
+  describe(a, of.in, of.transpose_a ? of.k : of.m, of.transpose_a ? of.m : of.k, of, at.a_stride);
+  describe(b, of.type_of_b(), of.transpose_b ? of.n : of.k, of.transpose_b ? of.k : of.n, of,
+           at.b_stride);
+  describe(d, of.out, of.m, of.n, of, at.d_stride);
 }
+
+namespace {
+
+const char* to_text(BatchPlaces places) {
+  switch (places) {
+    case BatchPlaces::kPacked:
+      return "";
+    case BatchPlaces::kStrided:
+      return " strided";
+    case BatchPlaces::kPointers:
+      return " by pointers";
+  }
+  return "";
+}
+
+}  // namespace
 
 std::string ProductCall::key() const {
   const char* const c = addresses.c == nullptr ? "0" : addresses.c == addresses.d ? "d" : "c";
@@ -216,7 +234,7 @@ std::string ProductCall::key() const {
                      to_string(product.in), to_string(product.out), product.count, c,
                      to_string(product.epilogue)) +
          (product.b_in ? fmt::format(" b {}", to_string(*product.b_in)) : std::string()) +
-         (product.fast_sums ? " fast" : "") + (product.by_pointers ? " by pointers" : "") +
+         (product.fast_sums ? " fast" : "") + to_text(product.places) +
          (product.has_one_a ? " one a" : "") + (product.has_one_b ? " one b" : "") +
          (product.processors > 0 ? fmt::format(" on {}", product.processors) : std::string());
 }

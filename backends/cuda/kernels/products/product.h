@@ -31,6 +31,10 @@ enum class ProductEpilogue : std::uint8_t {
 };
 std::string_view to_string(ProductEpilogue epilogue);
 
+// Where the matrices of several products lie: behind each other, at equal distances, or where
+// arrays of pointers say.
+enum class BatchPlaces : std::uint8_t { kPacked, kStrided, kPointers };
+
 // Column-major D[m, n] = op(A)[m, k] op(B)[k, n], all matrices packed, no dim 0. A row-major tensor
 // [rows, columns] is a column-major matrix [columns, rows].
 struct Product {
@@ -39,9 +43,9 @@ struct Product {
   DType in = DType::kF32;                    // of A and, unless b_in says otherwise, of B
   std::optional<DType> b_in = std::nullopt;  // 8-bit types may differ
   DType out = DType::kF32;                   // of C, D, bias and aux
-  std::int32_t count = 1;                    // products, whose matrices follow each other
-  // Or lie where arrays of pointers say; then all may have one A, or one B.
-  bool by_pointers = false, has_one_a = false, has_one_b = false;
+  std::int32_t count = 1;                    // products
+  BatchPlaces places = BatchPlaces::kPacked;
+  bool has_one_a = false, has_one_b = false;  // all products, if they are not packed
   ProductEpilogue epilogue = ProductEpilogue::kNone;
   // Multiprocessors that it is cut for; 0: all of the card.
   std::int32_t processors = 0;
@@ -53,14 +57,16 @@ struct Product {
   bool operator==(const Product&) const = default;
 };
 
-// By pointers a, b, c and d are arrays of as many addresses, on the device.
+// With BatchPlaces::kPointers a, b, c and d are arrays of as many addresses, on the device.
 struct ProductAddresses {
   const void* a = nullptr;
   const void* b = nullptr;
   const void* c = nullptr;  // nothing, D itself, or a matrix like D
   void* d = nullptr;
   void* bias = nullptr;
-  std::int64_t bias_stride = 0;  // elements from the bias of one product to that of the next
+  // Elements from the bias of one product to that of the next, and with BatchPlaces::kStrided from
+  // matrix to matrix, of C as of D.
+  std::int64_t bias_stride = 0, a_stride = 0, b_stride = 0, d_stride = 0;
   void* aux = nullptr;
   // On the device, of 8-bit operands: what a stored 1 stands for.
   const float* a_scale = nullptr;

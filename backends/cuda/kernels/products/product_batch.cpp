@@ -7,6 +7,7 @@
 #include "core/base/check.h"
 
 #include <algorithm>
+#include <bit>
 #include <cstdint>
 #include <limits>
 #include <optional>
@@ -74,18 +75,64 @@ class BatchBiases {
   GatherRowsArguments gather_;  // of nothing where biases lie at equal distances
 };
 
+// The distance in elements from each matrix to the next, where that is one and a multiple of 256.
+std::optional<std::int64_t> stride_of(std::span<const ProductAddresses> addresses,
+                                      const void* (*matrix)(const ProductAddresses&), DType dtype) {
+  const auto address = [&](std::size_t i) {
+    return std::bit_cast<std::intptr_t>(matrix(addresses[i]));
+  };
+  const std::intptr_t step = address(1) - address(0);
+  if (step < 0 || step % kBatchAlignment != 0) return std::nullopt;
+  for (std::size_t i = 2; i < addresses.size(); ++i)
+    if (address(i) - address(i - 1) != step) return std::nullopt;
+  return step / size_of(dtype).value;
+}
+
+// Where all matrices lie at equal distances: the addresses of the first, and the distances.
+std::optional<ProductAddresses> strided(const Product& each,
+                                        std::span<const ProductAddresses> addresses) {
+  const auto a = stride_of(
+      addresses, [](const ProductAddresses& at) { return at.a; }, each.in);
+  const auto b = stride_of(
+      addresses, [](const ProductAddresses& at) { return at.b; }, each.type_of_b());
+  const auto d = stride_of(
+      addresses, [](const ProductAddresses& at) { return static_cast<const void*>(at.d); },
+      each.out);
+  if (!a || !b || !d) return std::nullopt;
+  ProductAddresses first = addresses[0];
+  first.a_stride = *a;
+  first.b_stride = *b;
+  first.d_stride = *d;
+  return first;
+}
+
+// `each` so many times.
+Product batch_of(const Product& each, std::span<const ProductAddresses> addresses,
+                 BatchPlaces places) {
+  Product batch = each;
+  batch.count = static_cast<std::int32_t>(addresses.size());
+  batch.places = places;
+  batch.has_one_a = std::all_of(addresses.begin(), addresses.end(),
+                                [&](const auto& at) { return at.a == addresses[0].a; });
+  batch.has_one_b = std::all_of(addresses.begin(), addresses.end(),
+                                [&](const auto& at) { return at.b == addresses[0].b; });
+  return batch;
+}
+
 class ProductBatch final : public CudaKernel {
  public:
   ProductBatch(const Product& each, std::span<const ProductAddresses> addresses,
                CudaContext& device)
       : device_(device), pointers_(addresses) {
-    ProductAddresses at = pointers_.addresses();
+    const std::optional<ProductAddresses> by_strides = strided(each, addresses);
+    ProductAddresses at = by_strides ? *by_strides : pointers_.addresses();
     if (each.epilogue == ProductEpilogue::kBias) {
       biases_.emplace(each, addresses);
       at.bias = biases_->bias();
       at.bias_stride = biases_->stride();
     }
-    call_.emplace(batch_of(each, addresses), at);
+    const BatchPlaces places = by_strides ? BatchPlaces::kStrided : BatchPlaces::kPointers;
+    call_.emplace(batch_of(each, addresses, places), at);
   }
   // The times of the batch and of as many calls like `alone`; nothing: it cannot run.
   std::optional<BatchTimes> choose(const ProductCall& alone) {
@@ -128,17 +175,6 @@ double least_of_fewer(const std::vector<double>& costs) {
 }
 
 }  // namespace
-
-Product batch_of(const Product& each, std::span<const ProductAddresses> addresses) {
-  Product batch = each;
-  batch.count = static_cast<std::int32_t>(addresses.size());
-  batch.by_pointers = true;
-  batch.has_one_a = std::all_of(addresses.begin(), addresses.end(),
-                                [&](const auto& at) { return at.a == addresses[0].a; });
-  batch.has_one_b = std::all_of(addresses.begin(), addresses.end(),
-                                [&](const auto& at) { return at.b == addresses[0].b; });
-  return batch;
-}
 
 ProductPointers::ProductPointers(std::span<const ProductAddresses> addresses)
     : accumulates_(addresses[0].c != nullptr) {

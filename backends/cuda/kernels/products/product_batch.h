@@ -1,4 +1,5 @@
-// Products of equal sizes as one call of cuBLASLt that finds its matrices by arrays of pointers.
+// Products of equal sizes as one call of cuBLASLt, which finds their matrices at equal distances
+// where they lie so, else by arrays of pointers.
 #pragma once
 
 #include "backends/cuda/cuda_context.h"
@@ -16,14 +17,11 @@ namespace sextant {
 // Most in one batch: an array of so many pointers is as long as the alignment that it shows.
 inline constexpr std::size_t kMostInProductBatch = 32;
 
-// `each` so many times, for these addresses.
-Product batch_of(const Product& each, std::span<const ProductAddresses> addresses);
-
 // Arrays of the pointers of a batch, on the device. C is nothing or D, of all products alike.
 class ProductPointers {
  public:
   explicit ProductPointers(std::span<const ProductAddresses> addresses);
-  // For the call of the batch, but for its bias.
+  // For the call of the batch by pointers, but for its bias.
   ProductAddresses addresses() const;
 
  private:

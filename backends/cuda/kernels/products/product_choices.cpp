@@ -52,9 +52,9 @@ class Preference {
     set(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, std::uint64_t{kProductWorkspaceBytes});
     const auto align = [&](cublasLtMatmulPreferenceAttributes_t attribute, const void* data,
                            std::int64_t elements, DType dtype) {
-      // Matrices by pointers are aligned as the arrays of pointers are.
-      const std::int32_t behind_each_other = product.by_pointers ? 1 : product.count;
-      set(attribute, alignment_of(data, elements, dtype, behind_each_other));
+      // Others are aligned as the first, and by pointers as the arrays of pointers.
+      const bool is_packed = product.places == BatchPlaces::kPacked;
+      set(attribute, alignment_of(data, elements, dtype, is_packed ? product.count : 1));
     };
     const std::int64_t results = product.m * product.n;
     align(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, at.a, product.m * product.k, product.in);

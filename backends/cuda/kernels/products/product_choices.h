@@ -30,7 +30,7 @@ class ProductChoices {
   // `call` points to is not touched. With `deterministic` nothing is measured or read from a file,
   // and the work of one product is never split along k.
   std::optional<ProductChoice> of(const ProductCall& call, CudaContext& device);
-  // Of `batch`, by pointers, with its time and that of as many calls like `each`, measured in turn.
+  // Of `batch`, not packed, with its time and that of as many calls like `each`, measured in turn.
   // Nothing where one of them has no algorithm or nothing is measured.
   std::optional<BatchChoice> of_batch(const ProductCall& batch, const ProductCall& each,
                                       CudaContext& device);

@@ -103,17 +103,22 @@ class Measurement {
   static bool reads_c(const ProductCall& call) {
     return call.addresses.c != nullptr && call.addresses.c != call.addresses.d;
   }
-  // By pointers every matrix begins at a multiple of 256.
+  // Where they are not packed every matrix begins at a multiple of 256.
   std::int64_t bytes_of_one(std::int64_t elements, DType dtype) const {
     constexpr std::int64_t kAlignment = 256;
     const std::int64_t exact = elements * size_of(dtype).value;
-    return product_.by_pointers ? (exact + kAlignment - 1) / kAlignment * kAlignment : exact;
+    if (product_.places == BatchPlaces::kPacked) return exact;
+    return (exact + kAlignment - 1) / kAlignment * kAlignment;
   }
   std::int64_t bytes(std::int64_t elements, DType dtype, bool is_one = false) const {
     return bytes_of_one(elements, dtype) * (is_one ? 1 : product_.count);
   }
 
-  // The products of a batch by pointers.
+  std::int64_t stride_of(const Scratch& scratch, DType dtype) const {
+    return scratch.bytes() / product_.count / size_of(dtype).value;
+  }
+
+  // The products of a batch that is not packed.
   std::vector<ProductAddresses> one_by_one(bool has_bias) const {
     const auto at = [&](const Scratch& scratch, bool is_one, std::int64_t number) {
       const std::int64_t one = is_one ? 0 : scratch.bytes() / product_.count;
@@ -134,12 +139,16 @@ class Measurement {
   ProductAddresses on_own_memory(const ProductCall& call) {
     ProductAddresses own{.a = a_.data(), .b = b_.data(), .d = d_.data()};
     if (call.addresses.c != nullptr) own.c = reads_c(call) ? c_.data() : d_.data();
-    if (product_.by_pointers) {
-      accumulates_ = call.addresses.c != nullptr;
+    accumulates_ = product_.places != BatchPlaces::kPacked && call.addresses.c != nullptr;
+    if (product_.places == BatchPlaces::kPointers)
       own = pointers_.emplace(one_by_one(false)).addresses();
-      if (call.addresses.bias != nullptr)
-        own.bias_stride = bias_.bytes() / product_.count / size_of(product_.out).value;
+    if (product_.places == BatchPlaces::kStrided) {
+      own.a_stride = product_.has_one_a ? 0 : stride_of(a_, product_.in);
+      own.b_stride = product_.has_one_b ? 0 : stride_of(b_, product_.type_of_b());
+      own.d_stride = stride_of(d_, product_.out);
     }
+    if (product_.places != BatchPlaces::kPacked && call.addresses.bias != nullptr)
+      own.bias_stride = stride_of(bias_, product_.out);
     if (call.addresses.bias != nullptr) own.bias = bias_.data();
     if (call.addresses.aux != nullptr) own.aux = aux_.data();
     if (call.addresses.a_scale != nullptr) {

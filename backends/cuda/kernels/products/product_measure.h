@@ -20,8 +20,8 @@ std::optional<MeasuredProduct> fastest_product(const ProductCall& call,
                                                std::span<const cublasLtMatmulAlgo_t> candidates,
                                                CudaContext& device);
 
-// Seconds of a batch by pointers and of as many products like `each`, in turn on the same memory;
-// nothing when there is not enough. Both algorithms can run.
+// Seconds of a batch that is not packed and of as many products like `each`, in turn on the same
+// memory; nothing when there is not enough. Both algorithms can run.
 struct BatchTimes {
   double together = 0, apart = 0;
 };
