@@ -2,9 +2,9 @@
 #include "backends/cuda/cuda_program.h"
 
 #include "actor/calls/call_groups.h"
-#include "backends/cuda/ranks/communicator_key.h"
 #include "backends/cuda/cuda_check.h"
 #include "backends/cuda/cuda_state.h"
+#include "backends/cuda/ranks/communicator_key.h"
 #include "core/base/check.h"
 #include "core/graphs/initial_contents.h"
 

@@ -1,7 +1,6 @@
 // The world of one job on GPUs: which rank is on which card, whether those of a card fit together,
 // and in which order memory goes.
 #include "actor/hosts/host_group.h"
-#include "backends/cuda/ranks/peer_progress.h"
 #include "actor/hosts/rank_agreements.h"
 #include "actor/hosts/rank_threads.h"
 #include "backends/cuda/cuda_backend.h"
@@ -11,6 +10,7 @@
 #include "backends/cuda/local_exchange.h"
 #include "backends/cuda/measured_choices.h"
 #include "backends/cuda/nccl_exchange.h"
+#include "backends/cuda/ranks/peer_progress.h"
 #include "backends/cuda/ranks/rank_placement.h"
 #include "core/base/check.h"
 

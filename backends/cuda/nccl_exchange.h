@@ -4,8 +4,8 @@
 //   before | ncclGroup{AllReduce | AllGather | ReduceScatter | Send, Recv ...} | after
 #pragma once
 
-#include "backends/cuda/ranks/communicator_key.h"
 #include "backends/cuda/cuda_exchange.h"
+#include "backends/cuda/ranks/communicator_key.h"
 
 #include <atomic>
 #include <cstddef>

@@ -2,11 +2,11 @@
 #include "backends/cuda/machine/cuda_link_bench.h"
 
 #include "actor/calls/kernel_timer.h"
-#include "backends/cuda/ranks/communicator_key.h"
 #include "backends/cuda/cuda_check.h"
 #include "backends/cuda/cuda_context.h"
 #include "backends/cuda/cuda_kernel.h"
 #include "backends/cuda/machine/bench_operands.h"
+#include "backends/cuda/ranks/communicator_key.h"
 #include "core/base/check.h"
 
 #ifdef SEXTANT_HAS_NCCL
