@@ -18,11 +18,10 @@ namespace sextant {
 namespace {
 
 // What the exchanges of a run hand over.
-double exchanged_bytes(const CudaRun& run) {
+double link_bytes(const CudaRun& run) {
   double bytes = 0;
   for (const auto& communication : run.communications)
-    for (const ExchangeCall& call : communication->script().exchange)
-      bytes += static_cast<double>((size_of(communication->script().dtype) * call.elements).value);
+    bytes += link_bytes(communication->script(), communication->num_members());
   return bytes;
 }
 
@@ -138,7 +137,7 @@ void CudaProgram::find_company(const CudaExchange& exchange) {
   std::vector<double> seconds(runs_.size()), bytes(runs_.size());
   for (std::size_t i = 0; i < runs_.size(); ++i) {
     seconds[i] = modelled_seconds(RunId(i));
-    bytes[i] = exchanged_bytes(runs_[i]);
+    bytes[i] = link_bytes(runs_[i]);
   }
   company_ = company_of(tables.runs, direct ? *direct : stepped_waits(tables), seconds, bytes,
                         exchange.processors_of_slow());

@@ -50,4 +50,23 @@ TEST_CASE("an exchange that takes what it finds cuts nothing") {
   CHECK(found.taken == std::vector{0, 0, 0, 0});
 }
 
+TEST_CASE("what passes a link grows with the members of a group, and not with what each has") {
+  const auto script = [](ExchangeCall::Kind kind) {
+    ExchangeCall call;
+    call.kind = kind;
+    call.elements = 100;
+    CollectiveScript made;
+    made.dtype = DType::kF32;
+    made.exchange = {call};
+    return made;
+  };
+  CHECK(link_bytes(script(ExchangeCall::Kind::kAllReduce), 2) == 400);
+  CHECK(link_bytes(script(ExchangeCall::Kind::kAllReduce), 4) == 600);
+  CHECK(link_bytes(script(ExchangeCall::Kind::kAllGather), 4) == 1200);  // 100 of each
+  CHECK(link_bytes(script(ExchangeCall::Kind::kReduceScatter), 2) == 400);
+  CollectiveScript exchange = script(ExchangeCall::Kind::kSend);
+  exchange.exchange.push_back(script(ExchangeCall::Kind::kReceive).exchange[0]);
+  CHECK(link_bytes(exchange, 4) == 400);  // both at once
+}
+
 }  // namespace sextant::program_company_test

@@ -4,6 +4,7 @@
 #include "actor/protocol/overlap.h"
 #include "backends/cuda/ranks/communicator_key.h"
 
+#include <algorithm>
 #include <cstddef>
 
 namespace sextant {
@@ -28,6 +29,30 @@ CompanyLoad load_of(std::span<const RunEntry> runs, const ProgramWaits& waits,
 }
 
 }  // namespace
+
+double link_bytes(const CollectiveScript& script, std::size_t members) {
+  const auto others = static_cast<double>(members) - 1;
+  double sent = 0, received = 0;  // elements
+  for (const ExchangeCall& call : script.exchange) {
+    const auto elements = static_cast<double>(call.elements);
+    switch (call.kind) {
+      case ExchangeCall::Kind::kAllReduce:
+        sent += 2 * others / static_cast<double>(members) * elements;
+        break;
+      case ExchangeCall::Kind::kAllGather:
+      case ExchangeCall::Kind::kReduceScatter:
+        sent += others * elements;
+        break;
+      case ExchangeCall::Kind::kSend:
+        sent += elements;
+        break;
+      case ExchangeCall::Kind::kReceive:
+        received += elements;
+        break;
+    }
+  }
+  return std::max(sent, received) * static_cast<double>(size_of(script.dtype).value);
+}
 
 ProgramCompany company_of(std::span<const RunEntry> runs, const ProgramWaits& waits,
                           std::span<const double> seconds, std::span<const double> bytes,

@@ -5,7 +5,9 @@
 
 #include "actor/protocol/program_tables.h"
 #include "actor/protocol/program_waits.h"
+#include "core/collective_script/collective_script.h"
 
+#include <cstddef>
 #include <span>
 #include <vector>
 
@@ -22,6 +24,10 @@ struct ProgramCompany {
   // step cut, 179 whole).
   std::vector<int> taken;
 };
+
+// What a member sends or receives at once, whichever is more: of n members n - 1 parts of a gather
+// or a reduce-scatter, both for a sum that all get.
+double link_bytes(const CollectiveScript& script, std::size_t members);
 
 // `seconds`: by run, of computation; `bytes`: by run, of communications. `processors_of_slow`: that
 // a communication takes which goes slowly; 0: all take what they find.
