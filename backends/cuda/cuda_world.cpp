@@ -273,10 +273,13 @@ struct CudaWorld::Impl {
     if (agreed) throw Error(*agreed);
   }
 
-  // What a rank does at last before it is joined, or waits for the measurements of others.
+  // Of waits for what takes as long as kernels are measured or communicators are freed.
+  std::chrono::milliseconds patience() const {
+    return std::chrono::milliseconds(std::max(options.timeout_ms, options.each.least_patience_ms));
+  }
+  // What a rank does at last before it is joined.
   void wait_for_others(Rank rank, std::string_view what) {
-    const std::int64_t patience_ms = std::max(options.timeout_ms, options.each.least_patience_ms);
-    if (stages) stages->enter(rank, what, std::chrono::milliseconds(patience_ms));
+    if (stages) stages->enter(rank, what, patience());
   }
   void have_come() {
     for (const Rank rank : own_ranks)
@@ -320,10 +323,13 @@ struct CudaWorld::Impl {
   void make_kernels(CudaDevice& device, HostAgreement& group, const std::vector<Rank>& leaders) {
     const Rank own = processes ? processes->group.rank() : Rank(0);
     for (const Rank leader : leaders) {
-      if (leader != own) wait_for_others(group.rank(), "with kernels of others");
-      group.agree_after([&] {
-        if (leader == own) device.make_kernels();
-      });
+      {
+        const StageWatch::Meeting meeting(leader != own && stages ? &*stages : nullptr,
+                                          group.rank(), "with kernels of others", patience());
+        group.agree_after([&] {
+          if (leader == own) device.make_kernels();
+        });
+      }
       if (!processes) return;
       const Rank root = processes->blocks.first_of(leader);
       const HostBytes found =
@@ -356,7 +362,6 @@ struct CudaWorld::Impl {
             wait_for_others(own_ranks[own], "closing");
           },
           [](const std::string&) {});
-      have_come();
       have_come();
     } catch (const Error&) {
       // Nothing of the job is left to be told.
