@@ -3,6 +3,7 @@
 
 #include "core/base/check.h"
 #include "core/base/nearest.h"
+#include "core/text/json_text.h"
 
 #include <nlohmann/json.hpp>
 
@@ -53,7 +54,7 @@ std::string header_text(const std::vector<NamedTensor>& tensors, const std::stri
                            {"data_offsets", {begin, end}}};
     begin = end;
   }
-  std::string text = header.dump();
+  std::string text = json_text(header);
   // Data begin at a multiple of 8, as the format asks of writers.
   text.append((8 - text.size() % 8) % 8, ' ');
   return text;
@@ -146,7 +147,7 @@ void SafetensorsFile::read_header() {
   file_.read(text.data(), static_cast<std::streamsize>(length));
   data_begin_ = static_cast<std::int64_t>(sizeof(length) + length);
   data_size_ = static_cast<std::int64_t>(size) - data_begin_;
-  const Json header = Json::parse(text);
+  const Json header = json_of_text(text);
   require(header.is_object(), ErrorCode::kBadInput, "it is no object");
   std::vector<std::pair<std::int64_t, NamedTensor>> placed;
   for (const auto& [name, entry] : header.items()) {

@@ -26,10 +26,7 @@ constexpr std::int32_t kNone = -1;
 // The largest sequence of each queue that is known to be complete.
 struct Clock {
   ByLaunchQueue<std::int32_t> known{kNone};
-  void join(const Clock& other) {
-    for (const QueueRole queue : kLaunchQueues)
-      known[queue] = std::max(known[queue], other.known[queue]);
-  }
+  void join(const Clock& other) { join_largest(known, other.known); }
 };
 
 // The last uses of one segment, as launches (step * runs + run).
@@ -37,7 +34,7 @@ struct LastUses {
   std::int32_t write = kNone;
   QueueRole write_queue = QueueRole::kCompute;
   std::uint16_t reading_queues = 0;  // that have read since the write
-  ByLaunchQueue<std::int32_t> reads;
+  ByLaunchQueue<std::int32_t> reads{kLeaveUnset};
 };
 
 class GuardFinder {

@@ -67,10 +67,6 @@ void run_steps(const PhysicalGraph& graph, ProgramId program,
 // How many launches of each queue are known to be complete.
 using Known = ByLaunchQueue<std::int32_t>;
 
-void join(Known& into, const Known& other) {
-  for (const QueueRole queue : kLaunchQueues) into[queue] = std::max(into[queue], other[queue]);
-}
-
 // A use as the check remembers it: the launch, by its queue and sequence there, and the register.
 struct PastUse {
   std::int32_t sequence = -1;
@@ -110,7 +106,7 @@ class Checker {
     Known known;
     for (std::size_t i = 0; i < call.size(); ++i) {
       launches_.push_back({call[i].run, static_cast<std::int32_t>(call[i].step), fences[i]});
-      join(known, queue_[fences[i].queue]);
+      join_largest(known, queue_[fences[i].queue]);
       for (const Fence wait : call[i].waits) join_wait(launches_.back(), wait, known);
     }
     Known done = known;
@@ -222,7 +218,7 @@ class Checker {
   void join_wait(const Noted& launch, Fence wait, Known& known) {
     const std::vector<std::int32_t>& issued = launch_at_[wait.queue];
     if (wait.sequence < static_cast<std::int64_t>(issued.size())) {
-      join(known, after_[at(issued[at(wait.sequence)])]);
+      join_largest(known, after_[at(issued[at(wait.sequence)])]);
     } else {
       report(fmt::format("{} (step {}) waits for launch {} of {}, which is issued later",
                          run_to_text(graph_, program_, launch.run), launch.step, wait.sequence,

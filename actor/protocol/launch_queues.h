@@ -5,6 +5,7 @@
 #include "core/base/table.h"
 #include "core/graphs/physical_graph.h"
 
+#include <algorithm>
 #include <cstddef>
 
 namespace sextant {
@@ -17,5 +18,13 @@ inline constexpr Range<QueueRole> kLaunchQueues = Range<QueueRole>::first(kNumLa
 // One value for each of them.
 template <typename Value>
 using ByLaunchQueue = FixedTable<QueueRole, Value, kNumLaunchQueues>;
+
+// Of each queue the larger of both values, into `into`. By element and not by queue: a loop over
+// the values of an enum of 8 bits becomes no vectors.
+template <typename Value>
+void join_largest(ByLaunchQueue<Value>& into, const ByLaunchQueue<Value>& other) {
+  std::transform(into.begin(), into.end(), other.begin(), into.begin(),
+                 [](Value a, Value b) { return a < b ? b : a; });
+}
 
 }  // namespace sextant

@@ -70,9 +70,9 @@ class Flattening {
   std::int32_t add_op(std::int32_t e) {
     const TapeEntry& entry = tape_.entries[at(e)];
     using Kind = FlatTape::Op::Kind;
-    if (entry.meeting < 0) {
+    if (!entry.meeting.is_valid()) {
       if (flat_.ops.empty() || flat_.ops.back().kind != Kind::kCompute)
-        flat_.ops.push_back({Kind::kCompute, e, 0, -1});
+        flat_.ops.push_back({Kind::kCompute, e, 0, {}});
       ++flat_.ops.back().count;
       return 1;
     }
@@ -83,7 +83,7 @@ class Flattening {
     std::int32_t end = e + 1;
     if (entry.launch_group >= 0)
       while (end < size_ && tape_.entries[at(end)].launch_group == entry.launch_group) ++end;
-    flat_.ops.push_back({Kind::kLaunch, e, end - e, -1});
+    flat_.ops.push_back({Kind::kLaunch, e, end - e, {}});
     flat_.has_groups = true;
     missing_in_launch_[at(e)] = end - e;
     for (std::int32_t i = e; i < end; ++i) arrive(tape_.entries[at(i)].meeting);
@@ -93,8 +93,8 @@ class Flattening {
   // How many, if all members of the entry's communication follow it and none is in a launch group;
   // else 0.
   std::int32_t members_from(std::int32_t e) const {
-    const std::int32_t m = tape_.entries[at(e)].meeting;
-    const std::int32_t members = tape_.meetings[at(m)].num_entries;
+    const MeetingId m = tape_.entries[at(e)].meeting;
+    const std::int32_t members = tape_.meetings[m].num_entries;
     if (e + members > size_) return 0;
     for (std::int32_t i = e; i < e + members; ++i) {
       const TapeEntry& other = tape_.entries[at(i)];
@@ -103,9 +103,9 @@ class Flattening {
     return members;
   }
 
-  void arrive(std::int32_t m) {
-    if (--missing_in_meeting_[at(m)] > 0) return;
-    const TapeMeeting& meeting = tape_.meetings[at(m)];
+  void arrive(MeetingId m) {
+    if (--missing_in_meeting_[m] > 0) return;
+    const TapeMeeting& meeting = tape_.meetings[m];
     FlatTape::Op op{FlatTape::Op::Kind::kComplete, static_cast<std::int32_t>(flat_.over.size()), 0,
                     m};
     for (std::int32_t i = meeting.first_entry; i < meeting.first_entry + meeting.num_entries; ++i) {
@@ -125,7 +125,7 @@ class Flattening {
     if (flat_.sole.empty()) return;
     flat_.merged.reserve(flat_.ops.size());
     for (FlatTape::Op op : flat_.ops) {
-      if (op.kind == Kind::kTogether && op.count == 1) op = {Kind::kCompute, op.first, 1, -1};
+      if (op.kind == Kind::kTogether && op.count == 1) op = {Kind::kCompute, op.first, 1, {}};
       if (op.kind == Kind::kCompute && !flat_.merged.empty() &&
           flat_.merged.back().kind == Kind::kCompute)
         flat_.merged.back().count += op.count;
@@ -155,9 +155,9 @@ class Flattening {
   FlatTape& flat_;
   std::int32_t size_;
   std::int32_t next_wait_ = 0;
-  std::vector<std::int32_t> number_of_queue_;     // by place and role
-  std::vector<std::int32_t> missing_in_meeting_;  // members
-  std::vector<std::int32_t> missing_in_launch_;   // members, by its first entry
+  std::vector<std::int32_t> number_of_queue_;          // by place and role
+  Table<MeetingId, std::int32_t> missing_in_meeting_;  // members
+  std::vector<std::int32_t> missing_in_launch_;        // members, by its first entry
 };
 
 }  // namespace

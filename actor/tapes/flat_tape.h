@@ -25,7 +25,7 @@ struct FlatTape {
     };
     Kind kind = Kind::kCompute;
     std::int32_t first = 0, count = 0;  // entries; of kComplete: in `over`
-    std::int32_t meeting = -1;          // of kTogether and kComplete
+    MeetingId meeting;                  // of kTogether and kComplete
   };
 
   const Tape* tape;

@@ -20,7 +20,7 @@ namespace {
 // What the tape says of a run, whichever rank it is of.
 struct RunFacts {
   const Actor* actor = nullptr;     // its first
-  std::int32_t piece = -1;          // of computation
+  TapePieceId piece;                // of computation
   std::int32_t communication = -1;  // its number among the communicating actors of the program
   GroupRole role = -1;              // of communication
   QueueRole queue = QueueRole::kCompute;
@@ -31,7 +31,7 @@ struct RunFacts {
 // By run, per program.
 class ProgramFacts {
  public:
-  ProgramFacts(const PhysicalGraph& graph, std::vector<TapePiece>& pieces)
+  ProgramFacts(const PhysicalGraph& graph, Table<TapePieceId, TapePiece>& pieces)
       : graph_(graph), pieces_(pieces), pieces_of_block_(graph.blocks.size()) {
     facts_.resize(graph.programs.size());
   }
@@ -75,21 +75,19 @@ class ProgramFacts {
     return false;
   }
 
-  std::int32_t piece_of(BlockId block, const Run& run) {
+  TapePieceId piece_of(BlockId block, const Run& run) {
     const std::size_t actors = graph_.blocks[block].actors.size();
-    std::vector<std::int32_t>& numbers = pieces_of_block_[block.index()];
-    if (numbers.empty()) numbers.assign(actors * (actors + 1), -1);
-    std::int32_t& number = numbers[at(run.first_actor) * (actors + 1) + at(run.num_actors)];
-    if (number < 0) {
-      number = static_cast<std::int32_t>(pieces_.size());
-      pieces_.push_back({block, run.first_actor, run.num_actors});
-    }
-    return number;
+    std::vector<TapePieceId>& pieces = pieces_of_block_[block];
+    if (pieces.empty()) pieces.resize(actors * (actors + 1));
+    TapePieceId& piece = pieces[at(run.first_actor) * (actors + 1) + at(run.num_actors)];
+    if (!piece.is_valid()) piece = pieces_.add({block, run.first_actor, run.num_actors});
+    return piece;
   }
 
   const PhysicalGraph& graph_;
-  std::vector<TapePiece>& pieces_;
-  std::vector<std::vector<std::int32_t>> pieces_of_block_;  // by first actor and number of actors
+  Table<TapePieceId, TapePiece>& pieces_;
+  // By first actor and number of actors.
+  Table<BlockId, std::vector<TapePieceId>> pieces_of_block_;
   std::vector<std::vector<RunFacts>> facts_;
 };
 
@@ -111,7 +109,7 @@ class Recorder {
       place.waits = &proven.tables().waits_of(program);
       place.facts = &facts.of(program);
       place.entry_of.assign(place.tables->runs.size(), -1);
-      place.cost_of.assign(place.tables->runs.size(), -1);
+      place.cost_of.resize(place.tables->runs.size());
       entries += place.tables->runs.size();
       places_.push_back(std::move(place));
     }
@@ -136,7 +134,7 @@ class Recorder {
     std::int32_t entry;
     Seat seat;
     GroupId group;
-    std::int32_t call;
+    TapeCallId call;
   };
   // The last list of a group in Tape::members, and who arrived then.
   struct ListOfMembers {
@@ -146,7 +144,7 @@ class Recorder {
   };
   struct CostInGroup {
     CollectiveCost alone;  // without others of a bucket
-    std::int32_t number = -1;
+    TapeCostId number;
   };
   // A communicating actor: its sizes for any group, and its costs by group.
   struct OfActor {
@@ -158,7 +156,7 @@ class Recorder {
     const ProgramWaits* waits = nullptr;
     const std::vector<RunFacts>* facts = nullptr;
     std::vector<std::int32_t> entry_of;  // by run
-    std::vector<std::int32_t> cost_of;   // by number of the communicating actor
+    std::vector<TapeCostId> cost_of;     // by number of the communicating actor
   };
 
   std::int32_t place_of(Rank rank) const { return classes_.class_of[rank.index()]; }
@@ -176,7 +174,7 @@ class Recorder {
       entry.place = number;
       entry.run = RunId(run);
       entry.queue = facts.queue;
-      entry.meeting = dry_.meeting_of_run[at(number)][at(run)];
+      entry.meeting = MeetingId(dry_.meeting_of_run[at(number)][at(run)]);
       entry.launch_group = issue.num_runs > 1 ? first : -1;
       entry.piece = facts.piece;
       bool& seen = used[entry.queue];
@@ -199,7 +197,7 @@ class Recorder {
   void add_meetings() {
     tape_.meetings.resize(at(dry_.num_meetings));
     for (const TapeEntry& entry : tape_.entries)
-      if (entry.meeting >= 0) ++tape_.meetings[at(entry.meeting)].num_entries;
+      if (entry.meeting.is_valid()) ++tape_.meetings[entry.meeting].num_entries;
     std::int32_t next = 0;
     for (TapeMeeting& meeting : tape_.meetings) {
       meeting.first_entry = next;
@@ -207,24 +205,24 @@ class Recorder {
     }
     tape_.meeting_entries.resize(at(next));
     for (std::size_t e = 0; e < tape_.entries.size(); ++e) {
-      if (tape_.entries[e].meeting < 0) continue;
-      TapeMeeting& meeting = tape_.meetings[at(tape_.entries[e].meeting)];
+      if (!tape_.entries[e].meeting.is_valid()) continue;
+      TapeMeeting& meeting = tape_.meetings[tape_.entries[e].meeting];
       tape_.meeting_entries[at(meeting.first_entry + meeting.num_entries++)] =
           static_cast<std::int32_t>(e);
     }
-    for (std::size_t m = 0; m < tape_.meetings.size(); ++m) add_calls(static_cast<std::int32_t>(m));
+    for (const MeetingId meeting : tape_.meetings.keys()) add_calls(meeting);
   }
 
   // The calls of the groups of those who arrive, each group's once.
-  void add_calls(std::int32_t m) {
-    TapeMeeting& meeting = tape_.meetings[at(m)];
-    meeting.first_call = static_cast<std::int32_t>(tape_.calls.size());
+  void add_calls(MeetingId m) {
+    TapeMeeting& meeting = tape_.meetings[m];
+    meeting.first_call = tape_.calls.next_key();
     arriving_.clear();
     for (std::int32_t i = meeting.first_entry; i < meeting.first_entry + meeting.num_entries; ++i) {
       const std::int32_t e = tape_.meeting_entries[at(i)];
       const TapeEntry& entry = tape_.entries[at(e)];
       const GroupRole role = facts_of(entry).role;
-      arriving_.push_back({e, {entry.place, role}, graph_.ranks[entry.rank].groups[at(role)], -1});
+      arriving_.push_back({e, {entry.place, role}, graph_.ranks[entry.rank].groups[at(role)], {}});
     }
     for (Arriving& one : arriving_) {
       TapeEntry& entry = tape_.entries[at(one.entry)];
@@ -233,24 +231,23 @@ class Recorder {
       const auto same =
           std::find_if(arriving_.begin(), arriving_.end(),
                        [&](const Arriving& other) { return other.group == one.group; });
-      one.call = same->call >= 0 ? same->call : add_call(m, entry, one.group);
+      one.call = same->call.is_valid() ? same->call : add_call(m, entry, one.group);
       entry.call = one.call;
     }
-    meeting.num_calls = static_cast<std::int32_t>(tape_.calls.size()) - meeting.first_call;
+    meeting.num_calls = tape_.calls.next_key().value - meeting.first_call.value;
   }
 
   const RunFacts& facts_of(const TapeEntry& entry) const {
     return (*places_[at(entry.place)].facts)[entry.run.index()];
   }
 
-  std::int32_t add_call(std::int32_t meeting, const TapeEntry& entry, GroupId group) {
+  TapeCallId add_call(MeetingId meeting, const TapeEntry& entry, GroupId group) {
     TapeCall call;
     call.meeting = meeting;
     call.cost = cost_of(entry, group);
     call.first_member = list_of_members(group);
     call.num_members = static_cast<std::int32_t>(members_.of(group).size());
-    tape_.calls.push_back(call);
-    return static_cast<std::int32_t>(tape_.calls.size()) - 1;
+    return tape_.calls.add(call);
   }
 
   // The same arrive in the same order at most meetings of a group.
@@ -284,13 +281,13 @@ class Recorder {
   }
 
   // An actor has one cost in a group, unless it shares a bucket with others.
-  std::int32_t cost_of(const TapeEntry& entry, GroupId group) {
+  TapeCostId cost_of(const TapeEntry& entry, GroupId group) {
     const RunFacts& facts = facts_of(entry);
-    if (facts.in_bucket) return add_cost(bucket_cost(entry, group));
-    std::int32_t& known = places_[at(entry.place)].cost_of[at(facts.communication)];
-    if (known < 0) {
+    if (facts.in_bucket) return tape_.costs.add(bucket_cost(entry, group));
+    TapeCostId& known = places_[at(entry.place)].cost_of[at(facts.communication)];
+    if (!known.is_valid()) {
       CostInGroup& cost = cost_in_group(*facts.actor, group);
-      if (cost.number < 0) cost.number = add_cost(cost.alone);
+      if (!cost.number.is_valid()) cost.number = tape_.costs.add(cost.alone);
       known = cost.number;
     }
     return known;
@@ -327,11 +324,6 @@ class Recorder {
     const auto [found, is_new] = of_actor.costs.try_emplace(group.value);
     if (is_new) found->second.alone = of_actor.sizes->of(graph_.groups[group].ranks);
     return found->second;
-  }
-
-  std::int32_t add_cost(const CollectiveCost& cost) {
-    tape_.costs.push_back(cost);
-    return static_cast<std::int32_t>(tape_.costs.size()) - 1;
   }
 
   const PhysicalGraph& graph_;

@@ -6,6 +6,7 @@
 #include "actor/protocol/rank_classes.h"
 #include "actor/protocol/run_ahead.h"
 #include "core/base/ids.h"
+#include "core/base/table.h"
 #include "core/base/units.h"
 #include "core/costs/cost_model.h"
 #include "core/graphs/physical_graph.h"
@@ -17,6 +18,11 @@
 
 namespace sextant {
 
+using MeetingId = Id<struct MeetingTag>;      // in Tape::meetings
+using TapeCallId = Id<struct TapeCallTag>;    // in Tape::calls
+using TapeCostId = Id<struct TapeCostTag>;    // in Tape::costs
+using TapePieceId = Id<struct TapePieceTag>;  // in Tape::pieces
+
 struct TapeWait {
   std::int32_t entry = 0;  // index into Tape::entries
   std::int32_t lag = 0;    // 1: of the previous step
@@ -27,12 +33,12 @@ struct TapeEntry {
   std::int32_t place = 0;  // of that rank in Tape::ranks
   RunId run;
   std::int32_t first_wait = 0;  // in Tape::waits
-  // Entries with the same meeting are members of one communication; -1: computation.
-  std::int32_t meeting = -1;
-  std::int32_t call = -1;          // in Tape::calls: the meeting as its own group sees it
+  // Entries with the same meeting are members of one communication; none: computation.
+  MeetingId meeting;
+  TapeCallId call;                 // the meeting as its own group sees it
   std::int32_t member = 0;         // its position in that group
   std::int32_t launch_group = -1;  // the first entry of its launch group; -1: alone
-  std::int32_t piece = -1;         // of computation, in Tape::pieces
+  TapePieceId piece;               // of computation
   std::uint8_t num_waits = 0;      // as recorded, at most one per queue
   QueueRole queue = QueueRole::kCompute;
   bool opens_launch = true;  // on its queue: members of a launch group count once in the window
@@ -48,14 +54,17 @@ struct TapePiece {
 // One question to the network model. A meeting has several where its representatives are in
 // different, but equal, groups.
 struct TapeCall {
-  std::int32_t meeting = 0;
-  std::int32_t cost = 0;                           // in Tape::costs
+  MeetingId meeting;
+  TapeCostId cost;
   std::int32_t first_member = 0, num_members = 0;  // in Tape::members, in group order
 };
 
 struct TapeMeeting {
-  std::int32_t first_call = 0, num_calls = 0;
+  TapeCallId first_call;  // and those behind it
+  std::int32_t num_calls = 0;
   std::int32_t first_entry = 0, num_entries = 0;  // in Tape::meeting_entries
+
+  Range<TapeCallId> calls() const { return {first_call, first_call.plus(num_calls)}; }
 };
 
 // Refers into the graph it was recorded from (costs), which outlives it.
@@ -63,18 +72,18 @@ struct Tape {
   std::vector<Rank> ranks;
   std::vector<TapeEntry> entries;  // in the dry run's global order
   std::vector<TapeWait> waits;
-  std::vector<TapeMeeting> meetings;
-  std::vector<TapeCall> calls;
+  Table<MeetingId, TapeMeeting> meetings;
+  Table<TapeCallId, TapeCall> calls;
   // Who of those that arrive at a meeting stands for each member of a call; calls of one group
   // share a list.
   std::vector<std::int32_t> members;
   std::vector<std::int32_t> meeting_entries;  // those that arrive
-  std::vector<CollectiveCost> costs;          // distinct ones
-  std::vector<TapePiece> pieces;
+  Table<TapeCostId, CollectiveCost> costs;    // distinct ones
+  Table<TapePieceId, TapePiece> pieces;
 
   // The entry that stands for a member.
   std::int32_t entry_of(const TapeCall& call, std::int32_t member) const {
-    const TapeMeeting& meeting = meetings[static_cast<std::size_t>(call.meeting)];
+    const TapeMeeting& meeting = meetings[call.meeting];
     const std::int32_t who = members[static_cast<std::size_t>(call.first_member + member)];
     return meeting_entries[static_cast<std::size_t>(meeting.first_entry + who)];
   }

@@ -24,11 +24,12 @@ struct Inputs {
 };
 
 // Durations of the calls of a network whose members are over together.
-std::vector<Duration> call_durations(const Inputs& in) {
+Table<TapeCallId, Duration> call_durations(const Inputs& in) {
   const Tape& tape = *in.flat.tape;
-  std::vector<Duration> of_cost, of_call;
+  Table<TapeCostId, Duration> of_cost;
+  Table<TapeCallId, Duration> of_call;
   for (const CollectiveCost& cost : tape.costs) of_cost.push_back(in.network.duration(cost));
-  for (const TapeCall& call : tape.calls) of_call.push_back(of_cost[at(call.cost)]);
+  for (const TapeCall& call : tape.calls) of_call.push_back(of_cost[call.cost]);
   return of_call;
 }
 
@@ -37,7 +38,7 @@ std::vector<Duration> call_durations(const Inputs& in) {
 template <bool kTogether, bool kWindow>
 class Evaluation {
  public:
-  Evaluation(const Inputs& in, std::vector<Duration> meeting_durations)
+  Evaluation(const Inputs& in, Table<MeetingId, Duration> meeting_durations)
       : in_(in),
         tape_(*in.flat.tape),
         meeting_durations_(std::move(meeting_durations)),
@@ -112,7 +113,7 @@ class Evaluation {
   void put_sole_durations() {
     if constexpr (kTogether)
       for (const std::int32_t e : in_.flat.sole)
-        own_durations_[at(e)] = meeting_durations_[at(tape_.entries[at(e)].meeting)];
+        own_durations_[at(e)] = meeting_durations_[tape_.entries[at(e)].meeting];
     if (!own_durations_.empty()) durations_ = own_durations_.data();
   }
 
@@ -235,7 +236,7 @@ class Evaluation {
     Time* const begins = begin_.data();
     for (std::size_t e = at(op.first); e < at(op.first + op.count); ++e) {
       if constexpr (!kTogether)
-        if (const std::int32_t m = tape_.entries[e].meeting; m >= 0) {
+        if (const MeetingId m = tape_.entries[e].meeting; m.is_valid()) {
           begin_[e] = begin_of(e, queue_of(e));
           ask_network(m);
           finish(e, completion_[e]);
@@ -257,7 +258,7 @@ class Evaluation {
       end = std::max(end, begin);
     }
     if constexpr (kTogether) {
-      end += meeting_durations_[at(op.meeting)];
+      end += meeting_durations_[op.meeting];
       for (std::size_t e = first; e < last; ++e) finish(e, end);
     } else {
       ask_network(op.meeting);
@@ -292,21 +293,21 @@ class Evaluation {
       finish_launch(at(in_.flat.over[at(i)]));
   }
 
-  void end_together(std::int32_t m) {
-    const TapeMeeting& meeting = tape_.meetings[at(m)];
+  void end_together(MeetingId m) {
+    const TapeMeeting& meeting = tape_.meetings[m];
     const auto first = tape_.meeting_entries.begin() + meeting.first_entry;
     const auto last = first + meeting.num_entries;
     Time end;
     for (auto e = first; e != last; ++e) end = std::max(end, begin_[at(*e)]);
-    end += meeting_durations_[at(m)];
+    end += meeting_durations_[m];
     for (auto e = first; e != last; ++e) completion_[at(*e)] = end;
   }
 
   // One call for each of the groups that the meeting stands for.
-  void ask_network(std::int32_t m) {
-    const TapeMeeting& meeting = tape_.meetings[at(m)];
-    for (std::int32_t c = meeting.first_call; c < meeting.first_call + meeting.num_calls; ++c) {
-      const TapeCall& call = tape_.calls[at(c)];
+  void ask_network(MeetingId m) {
+    const TapeMeeting& meeting = tape_.meetings[m];
+    for (const TapeCallId c : meeting.calls()) {
+      const TapeCall& call = tape_.calls[c];
       const auto size = at(call.num_members);
       if (arrivals_.size() < size) {
         arrivals_.resize(size);
@@ -314,7 +315,7 @@ class Evaluation {
       }
       for (std::int32_t i = 0; i < call.num_members; ++i)
         arrivals_[at(i)] = begin_[at(tape_.entry_of(call, i))];
-      in_.network.complete(tape_.costs[at(call.cost)], std::span(arrivals_).first(size),
+      in_.network.complete(tape_.costs[call.cost], std::span(arrivals_).first(size),
                            std::span(done_).first(size));
       for (std::int32_t i = meeting.first_entry; i < meeting.first_entry + meeting.num_entries;
            ++i) {
@@ -346,9 +347,9 @@ class Evaluation {
 
   const Inputs& in_;
   const Tape& tape_;
-  std::vector<Duration> meeting_durations_;  // kTogether
-  const Duration* durations_;                // by entry, of this step
-  std::vector<Duration> own_durations_;      // where they are not those that were given
+  Table<MeetingId, Duration> meeting_durations_;  // kTogether
+  const Duration* durations_;                     // by entry, of this step
+  std::vector<Duration> own_durations_;           // where they are not those that were given
 
   std::vector<Time> host_;  // by place: when it can issue the next launch (launch_time.h)
   std::vector<Queue> queues_;
@@ -363,15 +364,15 @@ class Evaluation {
 };
 
 // By meeting; nothing where two calls of one meeting last differently.
-std::optional<std::vector<Duration>> meeting_durations(const Inputs& in) {
-  const std::vector<Duration> calls = call_durations(in);
-  std::vector<Duration> durations;
+std::optional<Table<MeetingId, Duration>> meeting_durations(const Inputs& in) {
+  const Table<TapeCallId, Duration> calls = call_durations(in);
+  Table<MeetingId, Duration> durations;
   durations.reserve(in.flat.tape->meetings.size());
   for (const TapeMeeting& meeting : in.flat.tape->meetings) {
-    const std::size_t first = at(meeting.first_call);
-    for (std::size_t c = first + 1; c < first + at(meeting.num_calls); ++c)
-      if (calls[c] != calls[first]) return std::nullopt;
-    durations.push_back(calls[first]);
+    const Duration first = calls[meeting.first_call];
+    for (const TapeCallId call : meeting.calls())
+      if (calls[call] != first) return std::nullopt;
+    durations.push_back(first);
   }
   return durations;
 }
@@ -383,7 +384,7 @@ bool fills_a_window(const Inputs& in) {
 }
 
 TapeTimes run(const Inputs& in) {
-  std::optional<std::vector<Duration>> together;
+  std::optional<Table<MeetingId, Duration>> together;
   if (in.network.completes_together()) together = meeting_durations(in);
   const bool window = fills_a_window(in);
   if (together && window) return Evaluation<true, true>(in, std::move(*together)).run();
@@ -409,19 +410,20 @@ std::int64_t piece_duration(const TapePiece& piece, const PhysicalGraph& graph, 
 std::vector<Duration> entry_durations(const Tape& tape, const PhysicalGraph& graph,
                                       const CostModel& cost) {
   // By colour of the rank, then by piece; -1: not asked for yet.
-  std::map<std::int32_t, std::vector<std::int64_t>> by_colour;
-  std::vector<std::vector<std::int64_t>*> of_place;
+  using OfPieces = Table<TapePieceId, std::int64_t>;
+  std::map<std::int32_t, OfPieces> by_colour;
+  std::vector<OfPieces*> of_place;
   for (const Rank rank : tape.ranks) {
-    std::vector<std::int64_t>& known = by_colour[cost.colour_of(rank)];
+    OfPieces& known = by_colour[cost.colour_of(rank)];
     known.resize(tape.pieces.size(), -1);
     of_place.push_back(&known);
   }
   std::vector<Duration> durations(tape.entries.size());
   for (std::size_t e = 0; e < durations.size(); ++e) {
     const TapeEntry& entry = tape.entries[e];
-    if (entry.piece < 0) continue;
-    std::int64_t& known = (*of_place[at(entry.place)])[at(entry.piece)];
-    if (known < 0) known = piece_duration(tape.pieces[at(entry.piece)], graph, entry.rank, cost);
+    if (!entry.piece.is_valid()) continue;
+    std::int64_t& known = (*of_place[at(entry.place)])[entry.piece];
+    if (known < 0) known = piece_duration(tape.pieces[entry.piece], graph, entry.rank, cost);
     durations[e] = Duration(known);
   }
   return durations;

@@ -6,32 +6,34 @@
 
 #include <fmt/core.h>
 
-#include <string>
-#include <utility>
-
 namespace sextant {
 
+// `fail` once its arguments have no types any more: what every caller would else have a copy of.
+[[noreturn]] void fail_formatted(ErrorCode code, const Place& place, fmt::string_view text,
+                                 fmt::format_args arguments);
+
+// Throws Error(code) with the formatted text.
 template <typename... Args>
 [[noreturn]] void fail(ErrorCode code, fmt::format_string<Args...> text, Args&&... args) {
-  throw Error(code, fmt::format(text, std::forward<Args>(args)...));
+  fail_formatted(code, {}, text, fmt::make_format_args(args...));
 }
-
+// As above, at a place.
 template <typename... Args>
 [[noreturn]] void fail(ErrorCode code, const Place& place, fmt::format_string<Args...> text,
                        Args&&... args) {
-  throw Error(code, place, fmt::format(text, std::forward<Args>(args)...));
+  fail_formatted(code, place, text, fmt::make_format_args(args...));
 }
 
 // Throws Error(code) with the formatted text unless `condition` holds.
 template <typename... Args>
 void require(bool condition, ErrorCode code, fmt::format_string<Args...> text, Args&&... args) {
-  if (!condition) fail(code, text, std::forward<Args>(args)...);
+  if (!condition) fail_formatted(code, {}, text, fmt::make_format_args(args...));
 }
 // As above, at a place.
 template <typename... Args>
 void require(bool condition, ErrorCode code, const Place& place, fmt::format_string<Args...> text,
              Args&&... args) {
-  if (!condition) fail(code, place, text, std::forward<Args>(args)...);
+  if (!condition) fail_formatted(code, place, text, fmt::make_format_args(args...));
 }
 
 }  // namespace sextant

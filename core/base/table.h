@@ -157,6 +157,10 @@ class Table {
   Values values_;
 };
 
+// For values that whoever makes a table sets before they are read, and that cost time to set twice.
+struct LeaveUnset {};
+inline constexpr LeaveUnset kLeaveUnset{};
+
 // One value for each of `kCount` keys: an array that asks for its key.
 template <TableKey Key, typename Value, std::size_t kCount>
 class FixedTable {
@@ -165,8 +169,11 @@ class FixedTable {
   using key_type = Key;
 
   // Every value is Value(), or a copy of `value`.
-  constexpr FixedTable() = default;
+  constexpr FixedTable() : values_{} {}
   constexpr explicit FixedTable(const Value& value) { values_.fill(value); }
+  // Numbers, enums and pointers have no value yet.
+  constexpr explicit FixedTable(
+      LeaveUnset) requires std::is_trivially_default_constructible_v<Value> {}
 
   constexpr Value& operator[](Key key) { return values_[position_of(key)]; }
   constexpr const Value& operator[](Key key) const { return values_[position_of(key)]; }
@@ -185,7 +192,7 @@ class FixedTable {
   }
 
  private:
-  std::array<Value, kCount> values_ = {};
+  std::array<Value, kCount> values_;
 };
 
 }  // namespace sextant

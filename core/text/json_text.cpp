@@ -1,4 +1,4 @@
-// Prints a JSON value with line breaks only where a line would be too long.
+// Texts of JSON values: the library's, and one where only what would be too long is broken.
 #include "core/text/json_text.h"
 
 #include <nlohmann/json.hpp>
@@ -120,6 +120,18 @@ class JsonLayout {
 };
 
 }  // namespace
+
+std::string json_text(const nlohmann::ordered_json& value, int indent) {
+  return value.dump(indent);
+}
+
+std::string lenient_json_text(const nlohmann::ordered_json& value, int indent) {
+  return value.dump(indent, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+}
+
+nlohmann::ordered_json json_of_text(std::string_view text) {
+  return nlohmann::ordered_json::parse(text);
+}
 
 std::string to_readable_text(const nlohmann::ordered_json& value, std::size_t width) {
   return JsonLayout(value.dump(), width).text() + '\n';

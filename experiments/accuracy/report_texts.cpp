@@ -1,5 +1,6 @@
 // The report as JSON lines, as a table and as a picture.
 #include "core/base/check.h"
+#include "core/text/json_text.h"
 #include "experiments/accuracy/report.h"
 #include "io/svg_chart.h"
 #include "simulator/reports/named_parts.h"
@@ -67,7 +68,7 @@ std::string percent_text(double share) { return fmt::format("{:.1f} %", 100 * sh
 
 std::string to_jsonl(const std::vector<ComparedRow>& rows) {
   std::string text;
-  for (const ComparedRow& row : rows) text += row_json(row).dump() + "\n";
+  for (const ComparedRow& row : rows) text += json_text(row_json(row)) + "\n";
   return text;
 }
 

@@ -58,14 +58,14 @@ class BenchNetwork final : public NetworkModel {
 // that, and on a queue of its own an all_reduce among the 32 that stand at the same place.
 struct Workload {
   Tape tape;
-  std::vector<std::vector<Rank>> members;
+  Table<TapeCostId, std::vector<Rank>> members;
   std::vector<Duration> durations;
 
   Workload() {
     for (std::int32_t rank = 0; rank < kRanks; ++rank) tape.ranks.emplace_back(rank);
     for (std::int32_t g = 0; g < kRanks / kTensor; ++g) add_cost(g * kTensor, 1, kTensor, 100'000);
     for (std::int32_t g = 0; g < kTensor; ++g) add_cost(g, kTensor, kRanks / kTensor, 200'000);
-    for (std::size_t c = 0; c < members.size(); ++c) tape.costs[c].members = members[c];
+    for (const TapeCostId cost : members.keys()) tape.costs[cost].members = members[cost];
     for (std::int32_t layer = 0; layer < kLayers; ++layer) {
       const std::int32_t first = add_kernels(-1);
       const std::int32_t reduced = add_collectives(QueueRole::kCollective, 0, first);
@@ -75,7 +75,7 @@ struct Workload {
     durations.resize(tape.entries.size());
     std::mt19937 random(1);
     for (std::size_t e = 0; e < durations.size(); ++e)
-      if (tape.entries[e].meeting < 0) durations[e] = Duration(8'000'000 + random() % 1000);
+      if (!tape.entries[e].meeting.is_valid()) durations[e] = Duration(8'000'000 + random() % 1000);
   }
 
  private:
@@ -114,17 +114,17 @@ struct Workload {
     const bool is_tensor = first_cost == 0;
     const std::int32_t count = is_tensor ? kRanks / kTensor : kTensor;
     for (std::int32_t g = 0; g < count; ++g) {
-      const auto m = static_cast<std::int32_t>(tape.meetings.size());
-      TapeCall call{
-          m, first_cost + g, static_cast<std::int32_t>(tape.members.size()),
-          static_cast<std::int32_t>(members[static_cast<std::size_t>(first_cost + g)].size())};
-      TapeMeeting meeting{m, 1, static_cast<std::int32_t>(tape.meeting_entries.size()),
-                          call.num_members};
+      const TapeCostId cost(first_cost + g);
+      const std::vector<Rank>& ranks = members[cost];
+      TapeCall call{tape.meetings.next_key(), cost, static_cast<std::int32_t>(tape.members.size()),
+                    static_cast<std::int32_t>(ranks.size())};
+      TapeMeeting meeting{tape.calls.next_key(), 1,
+                          static_cast<std::int32_t>(tape.meeting_entries.size()), call.num_members};
       for (std::int32_t i = 0; i < call.num_members; ++i) {
-        const Rank rank =
-            members[static_cast<std::size_t>(first_cost + g)][static_cast<std::size_t>(i)];
+        const Rank rank = ranks[static_cast<std::size_t>(i)];
         TapeEntry& entry = tape.entries[static_cast<std::size_t>(first + rank.value)];
-        entry.meeting = entry.call = m;
+        entry.meeting = call.meeting;
+        entry.call = meeting.first_call;
         entry.member = i;
         tape.members.push_back(i);
         tape.meeting_entries.push_back(first + rank.value);

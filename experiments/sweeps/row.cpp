@@ -4,6 +4,7 @@
 #include "core/base/check.h"
 #include "core/base/hash.h"
 #include "core/text/json_reader.h"
+#include "core/text/json_text.h"
 
 #include <fmt/core.h>
 #include <nlohmann/json.hpp>
@@ -116,7 +117,7 @@ std::string key_of(const std::string& experiment, const SweepPoint& point,
   Fnv1a hash;
   for (const std::string& part :
        {experiment, point.name, std::string(to_string(point.way)),
-        fields_json(point.parameters).dump(), origin.build, fmt::format("{}", origin.seed),
+        json_text(fields_json(point.parameters)), origin.build, fmt::format("{}", origin.seed),
         point.way == ResultWay::kMeasured ? origin.machine : std::string()})
     hash.add(part).add(std::int64_t{-1});
   return fmt::format("{:016x}", hash.value());
@@ -140,7 +141,7 @@ std::string to_line(const SweepRow& row) {
                                  {"spread", nullptr}};
   if (row.error) json["error"] = {{"code", row.error->code}, {"text", row.error->text}};
   if (row.result.spread) json["spread"] = *row.result.spread;
-  return json.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+  return lenient_json_text(json);
 }
 
 SweepRow row_from_line(std::string_view line, const std::string& origin) {

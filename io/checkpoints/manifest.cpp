@@ -3,6 +3,7 @@
 
 #include "core/base/check.h"
 #include "core/text/json_reader.h"
+#include "core/text/json_text.h"
 #include "io/checkpoints/boxes.h"
 #include "io/checkpoints/checksum.h"
 
@@ -211,7 +212,7 @@ std::string to_json_text(const Manifest& manifest) {
                      {"training", facts_json(manifest.facts)},
                      {"plan_checksum", manifest.plan_checksum},
                      {"states", states_json(manifest.states)}};
-  const std::string rest = body.dump(1).substr(1) + "\n";  // without the brace of the head
+  const std::string rest = json_text(body, 1).substr(1) + "\n";  // without the brace of the head
   return std::string(kHead) + checksum_of(std::string_view(rest)) + std::string(kHeadEnd) + rest;
 }
 
@@ -224,7 +225,7 @@ Manifest manifest_from_json(std::string_view text, const std::string& path) {
 }
 
 std::string to_json_text(const std::vector<CheckpointState>& states) {
-  return states_json(states).dump();
+  return json_text(states_json(states));
 }
 
 std::vector<CheckpointState> states_from_json(std::string_view text, const std::string& path) {

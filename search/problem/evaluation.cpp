@@ -2,6 +2,7 @@
 #include "search/problem/evaluation.h"
 
 #include "compiler/strategy/strategy.h"
+#include "core/text/json_text.h"
 #include "simulator/reports/exact_json.h"
 
 #include <nlohmann/json.hpp>
@@ -12,7 +13,7 @@
 namespace sextant {
 namespace {
 
-using Json = nlohmann::json;
+using Json = nlohmann::ordered_json;
 
 Json json_of(const Candidate& candidate) {
   Json classes = Json::array();
@@ -55,15 +56,14 @@ Candidate taken(Evaluation evaluation) {
 
 std::string evaluation_text(const Evaluation& evaluation) {
   if (const Error* refusal = std::get_if<Error>(&evaluation))
-    return Json{{"code", static_cast<int>(refusal->code())},
-                {"message", refusal->what()},
-                {"hints", refusal->hints()}}
-        .dump();
-  return json_of(std::get<Candidate>(evaluation)).dump();
+    return json_text({{"code", static_cast<int>(refusal->code())},
+                      {"message", refusal->what()},
+                      {"hints", refusal->hints()}});
+  return json_text(json_of(std::get<Candidate>(evaluation)));
 }
 
 Evaluation evaluation_from(std::string_view text) {
-  const Json json = Json::parse(text);
+  const Json json = json_of_text(text);
   if (!json.contains("code")) return candidate_from(json);
   return Error(static_cast<ErrorCode>(json.at("code").get<int>()),
                json.at("message").get<std::string>(),

@@ -3,51 +3,29 @@
 
 #include "search/search/search.h"
 
-#include "core/base/at.h"
 #include "core/base/check.h"
 #include "core/text/counted_text.h"
-#include "core/text/part_text.h"
 #include "search/bounds/estimate.h"
 #include "search/bounds/node_facts.h"
 #include "search/search/evaluators.h"
 #include "search/search/open_nodes.h"
 #include "search/search/pareto.h"
+#include "search/search/rejections.h"
+#include "search/search/rungs.h"
 #include "search/search/search_order.h"
 #include "search/space/conditions.h"
 #include "search/space/neighbours.h"
 #include "search/space/space.h"
 
 #include <algorithm>
-#include <cctype>
 #include <cmath>
 #include <limits>
 #include <mutex>
-#include <tuple>
 #include <utility>
 
 namespace sextant {
 
 namespace {
-
-std::string text_of_excess(Bytes needed, const std::vector<LibraryUse>& libraries,
-                           Bytes available) {
-  const std::string beside =
-      libraries.empty()
-          ? ""
-          : fmt::format(" (libraries {}: {})", to_text(total(libraries)), to_text(libraries));
-  return fmt::format("memory: {}{}", part_text(needed, available), beside);
-}
-
-// A reason without its numbers, names and hints: what refusals of one kind have in common.
-std::string kind_of_reason(const std::string& reason) {
-  std::string kind;
-  bool quoted = false;
-  for (const char c : reason.substr(0, reason.find(';'))) {
-    if (c == '\'') quoted = !quoted;
-    if (!quoted && std::isdigit(static_cast<unsigned char>(c)) == 0) kind += c;
-  }
-  return kind;
-}
 
 // What a plan is thought to take, in bounds of a node: the operators of the model count so many,
 // and staging three blocks counts so many.
@@ -291,9 +269,9 @@ class Search {
   bool raises_bound(OpenNode& open) {
     if (!limits_.use_bounds || open.node.level < Level::kMicroBatch) return false;
     try {
-      while (const std::optional<Rung> next = next_rung(open)) {
+      while (const std::optional<Rung> next = rungs_.next(open, best_.has_value())) {
         open.rung = *next;
-        const std::optional<Duration> raised = bound_at(*next, open);
+        const std::optional<Duration> raised = rungs_.bound_at(*next, open);
         if (*next == Rung::kOwnLayers && facts_.knows_layers(open.node.strategy)) {
           open.with_layers = raised;
           order_.note_layers(open);
@@ -307,48 +285,6 @@ class Search {
       stopped_ = true;
       return false;
     }
-  }
-
-  std::optional<Rung> next_rung(const OpenNode& open) const {
-    const bool is_leaf = open.node.level == Level::kPieces;
-    // There is nothing to cut yet, but its own layers say which leaf is the most promising.
-    if (!best_) {
-      if (!is_leaf || open.rung == Rung::kOwnLayers) return std::nullopt;
-      return Rung::kOwnLayers;
-    }
-    switch (open.rung) {
-      case Rung::kOwnWork:
-        if (open.node.strategy.cp > 1 && facts_.has_shares())
-          return unless_below(open, Rung::kWholeSequences);
-        return unless_below(open, Rung::kLayers);
-      case Rung::kWholeSequences:
-        return unless_below(open, Rung::kLayers);
-      case Rung::kLayers:
-        return unless_below(open, Rung::kMicroBatchLayers);
-      case Rung::kMicroBatchLayers:
-        return is_leaf ? std::optional(Rung::kOwnLayers) : std::nullopt;
-      case Rung::kOwnLayers:
-        return std::nullopt;
-    }
-    return std::nullopt;
-  }
-  // Below a micro-batch much is cut for its memory, at less than staging takes.
-  std::optional<Rung> unless_below(const OpenNode& open, Rung rung) const {
-    if (open.node.level == Level::kMicroBatch && !knows(open, rung)) return std::nullopt;
-    return rung;
-  }
-  static NodeFacts::Share share_at(Rung rung) {
-    if (rung == Rung::kWholeSequences) return NodeFacts::Share::kOfWholeSequences;
-    return rung == Rung::kLayers ? NodeFacts::Share::kOfAllSamples
-                                 : NodeFacts::Share::kOfMicroBatch;
-  }
-  bool knows(const OpenNode& open, Rung rung) const {
-    return facts_.knows_choices(space_.layer_choices(open.node), share_at(rung));
-  }
-  std::optional<Duration> bound_at(Rung rung, const OpenNode& open) {
-    if (rung == Rung::kOwnLayers) return facts_.bound_with_layers(open.node.strategy);
-    return facts_.bound_with_choices(open.node, space_.layer_choices(open.node), share_at(rung),
-                                     open.bound);
   }
 
   // Strategies one step away from the best, or from one of the front, every other time.
@@ -518,15 +454,6 @@ class Search {
     result_.plans.push_back(std::move(candidate));
   }
 
-  Rejection& rejection(Rejection::Kind kind, const std::string& what) {
-    const auto known =
-        std::find_if(result_.rejections.begin(), result_.rejections.end(),
-                     [&](const Rejection& one) { return one.kind == kind && one.what == what; });
-    if (known != result_.rejections.end()) return *known;
-    result_.rejections.push_back({kind, what, 0, {}, ""});
-    return result_.rejections.back();
-  }
-
   bool cut_by_bound(const OpenNode& open) {
     if (!cannot_win(open)) return false;
     result_.cut_by_bound += undone(open);
@@ -548,46 +475,21 @@ class Search {
     const std::int64_t leaves = undone(open);
     if (leaves == 0) return;
     result_.cut_by_memory += leaves;
-    Rejection& kind = rejection(Rejection::Kind::kMemoryBound, "");
-    kind.count += leaves;
-    if (kind.reason.empty() || excess.missing < least_bound_excess_) {
-      least_bound_excess_ = excess.missing;
-      kind.example = node.strategy;
-      const auto libraries = library_memory(cluster_.device, 0);
-      const Bytes beside = total(libraries);
-      kind.reason =
-          "at least " + text_of_excess(excess.needed + beside, libraries, excess.room + beside);
-    }
+    rejections_.note_bound(node.strategy, leaves, excess, library_memory(cluster_.device, 0));
     if (!best_) cut_.push({.node = node, .key = static_cast<double>(excess.missing.value)});
   }
 
   void miss(const Candidate& candidate) {
     ++result_.cut_by_memory;
     result_.misses.push_back(candidate);
-    Rejection& kind = rejection(Rejection::Kind::kMemoryPlan, "");
-    ++kind.count;
-    if (is_closest(candidate)) {
-      kind.example = candidate.strategy;
-      kind.reason =
-          text_of_excess(candidate.needed_memory, candidate.libraries, candidate.capacity);
-      closest_ = {candidate.strategy, candidate.needed_memory, candidate.capacity};
-    }
-  }
-  bool is_closest(const Candidate& candidate) const {
-    return !closest_ ||
-           candidate.needed_memory - candidate.capacity < closest_->needed - closest_->capacity;
+    rejections_.note_miss(candidate);
   }
 
   void refuse(const OpenNode& open, const std::string& reason) {
     const std::int64_t leaves = undone(open);
     if (leaves == 0) return;
     result_.refused += leaves;
-    Rejection& kind = rejection(Rejection::Kind::kRefused, kind_of_reason(reason));
-    if (kind.count == 0) {
-      kind.example = open.node.strategy;
-      kind.reason = reason;
-    }
-    kind.count += leaves;
+    rejections_.note_refusal(open.node.strategy, leaves, reason);
   }
 
   // --- the end -----------------------------------------------------------------------------------
@@ -646,10 +548,7 @@ class Search {
     if (best_) least = std::min(least, best_->step_time);
     if (best_ || result_.open > 0) result_.lower_bound = least;
     if (!best_) find_closest();  // after the counts, which say whether the search is complete
-    std::sort(result_.rejections.begin(), result_.rejections.end(),
-              [](const Rejection& a, const Rejection& b) {
-                return std::tie(a.kind, a.what) < std::tie(b.kind, b.what);
-              });
+    result_.rejections = rejections_.by_kind();
   }
 
   // Without a plan: what needs least, down to the leaves, and one that was compiled.
@@ -660,7 +559,7 @@ class Search {
     } catch (const CompileStopped&) {
       stopped_ = true;
     }
-    result_.closest = closest_;
+    result_.closest = rejections_.closest();
   }
   void find_least_memory() {
     while (!is_stopped()) {
@@ -684,9 +583,8 @@ class Search {
   void compile_closest(const Strategy& strategy) {
     if (is_stopped()) return;
     try {
-      const Candidate candidate = evaluate_strategy(facts_.graph_of(strategy), strategy,
-                                                    problem_.global_batch, models_, stop_poll_);
-      if (is_closest(candidate)) closest_ = {strategy, candidate.needed_memory, candidate.capacity};
+      rejections_.is_closest_yet(evaluate_strategy(facts_.graph_of(strategy), strategy,
+                                                   problem_.global_batch, models_, stop_poll_));
     } catch (const Error& error) {
       if (!is_refusal(error)) throw;
     }
@@ -702,6 +600,7 @@ class Search {
   const StrategySpace space_;
   const Estimator estimator_;
   NodeFacts facts_;
+  Rungs rungs_{facts_, space_};
   SearchOrder order_;
   std::vector<SpaceNode> meshes_;
 
@@ -714,8 +613,7 @@ class Search {
   std::int64_t since_best_ = 0;
 
   OpenNodes cut_;  // by memory, while there is no plan; the key is what is missing
-  Bytes least_bound_excess_;
-  std::optional<ClosestMiss> closest_;
+  Rejections rejections_;
   std::optional<Candidate> best_;
   ParetoFront front_;  // of the plans, where it is asked for
   bool stopped_ = false;

@@ -23,7 +23,7 @@ class DemandTable {
     LinkDemands result;
     for (const SharedLink& link : network_.links())
       result.capacities.push_back(link.bytes_per_second);
-    std::map<std::vector<std::pair<std::int32_t, std::int32_t>>, std::int32_t> known;
+    std::map<Asked, std::int32_t> known;
     if (classes_ != nullptr) list_groups();
     for (const TapeMeeting& meeting : tape_.meetings) {
       auto key = calls_of(meeting);
@@ -36,25 +36,28 @@ class DemandTable {
   }
 
  private:
-  // Cost and group class of every call, each once; without classes the group class is -1.
-  std::vector<std::pair<std::int32_t, std::int32_t>> calls_of(const TapeMeeting& meeting) const {
-    std::vector<std::pair<std::int32_t, std::int32_t>> calls;
-    for (std::int32_t c = meeting.first_call; c < meeting.first_call + meeting.num_calls; ++c) {
-      const std::int32_t group_class = classes_ == nullptr ? -1 : class_of_call(tape_.calls[at(c)]);
+  // Costs and group classes; without classes the group class is -1.
+  using Asked = std::vector<std::pair<TapeCostId, std::int32_t>>;
+
+  // Of every call, each once.
+  Asked calls_of(const TapeMeeting& meeting) const {
+    Asked calls;
+    for (const TapeCallId c : meeting.calls()) {
+      const std::int32_t group_class = classes_ == nullptr ? -1 : class_of_call(c);
       const bool known = std::any_of(calls.begin(), calls.end(), [&](const auto& other) {
         return group_class >= 0 && other.second == group_class;
       });
-      if (!known) calls.emplace_back(tape_.calls[at(c)].cost, group_class);
+      if (!known) calls.emplace_back(tape_.calls[c].cost, group_class);
     }
     return calls;
   }
 
-  std::int32_t class_of_call(const TapeCall& call) const {
-    const TapeMeeting& meeting = tape_.meetings[at(call.meeting)];
+  std::int32_t class_of_call(TapeCallId call) const {
+    const TapeMeeting& meeting = tape_.meetings[tape_.calls[call].meeting];
     for (std::int32_t i = 0; i < meeting.num_entries; ++i) {
       const TapeEntry& entry =
           tape_.entries[at(tape_.meeting_entries[at(meeting.first_entry + i)])];
-      if (&tape_.calls[at(entry.call)] != &call) continue;
+      if (entry.call != call) continue;
       const Actor& actor = first_actor_of(graph_, entry.rank, entry.run);
       const GroupId group = graph_.ranks[entry.rank].groups[at(actor.communication->group)];
       return classes_->group_class[group.index()];
@@ -70,12 +73,12 @@ class DemandTable {
     }
   }
 
-  LinkDemand demand_of(const std::vector<std::pair<std::int32_t, std::int32_t>>& calls) {
+  LinkDemand demand_of(const Asked& calls) {
     LinkDemand result;
     std::map<std::int32_t, double> bytes;
     double most = 0;
     for (const auto& [cost, group_class] : calls) {
-      CollectiveCost asked = tape_.costs[at(cost)];
+      CollectiveCost asked = tape_.costs[cost];
       if (group_class < 0) {
         add(asked, bytes, most, result);
         continue;

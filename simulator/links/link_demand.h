@@ -2,6 +2,7 @@
 #pragma once
 
 #include "actor/tapes/tape.h"
+#include "core/base/table.h"
 #include "core/costs/cost_model.h"
 #include "simulator/links/link_classes.h"
 #include "simulator/links/max_min.h"
@@ -22,7 +23,7 @@ struct LinkDemand {
 struct LinkDemands {
   std::vector<double> capacities;  // by link, B/s
   std::vector<LinkDemand> distinct;
-  std::vector<std::int32_t> of_meeting;  // by meeting of the tape, in `distinct`
+  Table<MeetingId, std::int32_t> of_meeting;  // in `distinct`
 };
 
 // Without classes of links, every group for itself; with them, one link of each class, loaded by

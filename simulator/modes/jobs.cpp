@@ -54,8 +54,8 @@ class JoinedJobs {
     add_meetings(tape, offsets_.back());
     add_costs(job, tape);
     for (std::size_t e = 0; e < tape.entries.size(); ++e)
-      durations_.push_back(tape.entries[e].meeting < 0 ? duration(job, tape.entries[e])
-                                                       : Duration());
+      durations_.push_back(!tape.entries[e].meeting.is_valid() ? duration(job, tape.entries[e])
+                                                               : Duration());
     add_demands(*job.graph, tape, offsets_.back());
   }
 
@@ -73,8 +73,8 @@ class JoinedJobs {
     for (TapeEntry entry : tape.entries) {
       entry.place += from.place;
       entry.first_wait += from.wait;
-      if (entry.meeting >= 0) entry.meeting += from.meeting;
-      if (entry.call >= 0) entry.call += from.call;
+      if (entry.meeting.is_valid()) entry.meeting = entry.meeting.plus(from.meeting);
+      if (entry.call.is_valid()) entry.call = entry.call.plus(from.call);
       if (entry.launch_group >= 0) entry.launch_group += from.entry;
       joined_.entries.push_back(entry);
     }
@@ -86,13 +86,13 @@ class JoinedJobs {
 
   void add_meetings(const Tape& tape, const Offsets& from) {
     for (TapeMeeting meeting : tape.meetings) {
-      meeting.first_call += from.call;
+      meeting.first_call = meeting.first_call.plus(from.call);
       meeting.first_entry += from.arrival;
       joined_.meetings.push_back(meeting);
     }
     for (TapeCall call : tape.calls) {
-      call.meeting += from.meeting;
-      call.cost += from.cost;
+      call.meeting = call.meeting.plus(from.meeting);
+      call.cost = call.cost.plus(from.cost);
       call.first_member += from.member;
       joined_.calls.push_back(call);
     }
@@ -124,8 +124,8 @@ class JoinedJobs {
   // Of the job's meetings, with the devices as members.
   void add_demands(const PhysicalGraph& graph, const Tape& tape, const Offsets& from) {
     Tape on_devices = tape;
-    for (std::size_t c = 0; c < tape.costs.size(); ++c)
-      on_devices.costs[c] = joined_.costs[static_cast<std::size_t>(from.cost) + c];
+    for (const TapeCostId cost : tape.costs.keys())
+      on_devices.costs[cost] = joined_.costs[cost.plus(from.cost)];
     LinkDemands demands = link_demands(graph, on_devices, network_, nullptr);
     const std::int32_t first = size_of(demands_.distinct);
     demands_.capacities = std::move(demands.capacities);

@@ -24,7 +24,7 @@ Progress::Progress(const Tape& tape, const LinkDemands& demands, const NetworkMo
       network_(network),
       completions_(completions),
       communications_(tape.meetings.size()),
-      known_duration_(tape.costs.size(), Duration(-1)),
+      known_duration_(tape.costs.size()),
       uses_(demands.capacities.size()),
       solver_(demands.capacities) {
   const bool has_overlap = std::any_of(shares.begin(), shares.end(), [](const OverlapShares& one) {
@@ -48,7 +48,7 @@ bool Progress::is_void(const Payload& payload) const {
     case Kind::kKernel:
       return payload.version != places_[index(payload.id)].version;
     case Kind::kCommunication:
-      return payload.version != communications_[index(payload.id)].version;
+      return payload.version != communications_[MeetingId(payload.id)].version;
   }
   return false;
 }
@@ -74,10 +74,10 @@ bool Progress::advance() {
       end_kernel(event.payload.id);
       break;
     case Kind::kBeginCommunication:
-      start(event.payload.id);
+      start(MeetingId(event.payload.id));
       break;
     case Kind::kCommunication:
-      go_on(event.payload.id);
+      go_on(MeetingId(event.payload.id));
       break;
   }
   return true;
@@ -85,31 +85,31 @@ bool Progress::advance() {
 
 // ---------------------------------------------------------------- communications
 
-void Progress::begin_communication(std::int32_t meeting, Time at) {
+void Progress::begin_communication(MeetingId meeting, Time at) {
   find_endings(meeting, at);
   if (has_events_) {
-    queue_.push(at, {Kind::kBeginCommunication, meeting, 0});
+    queue_.push(at, {Kind::kBeginCommunication, meeting.value, 0});
     return;
   }
-  for (const Ending& ending : communications_[index(meeting)].endings)
+  for (const Ending& ending : communications_[meeting].endings)
     completions_.completed(ending.entry, at + ending.after);
 }
 
 // When each member would be over alone, after the last arrival.
-void Progress::find_endings(std::int32_t m, Time at) {
-  const TapeMeeting& meeting = tape_.meetings[index(m)];
-  std::vector<Ending>& endings = communications_[index(m)].endings;
+void Progress::find_endings(MeetingId m, Time at) {
+  const TapeMeeting& meeting = tape_.meetings[m];
+  std::vector<Ending>& endings = communications_[m].endings;
   endings.clear();
   const auto entries = std::span(tape_.meeting_entries)
                            .subspan(index(meeting.first_entry), index(meeting.num_entries));
-  for (std::int32_t c = meeting.first_call; c < meeting.first_call + meeting.num_calls; ++c) {
-    const TapeCall& call = tape_.calls[index(c)];
-    const CollectiveCost& cost = tape_.costs[index(call.cost)];
+  for (const TapeCallId c : meeting.calls()) {
+    const TapeCall& call = tape_.calls[c];
+    const CollectiveCost& cost = tape_.costs[call.cost];
     if (network_.completes_together()) {
-      Duration& known = known_duration_[index(call.cost)];
-      if (known < Duration(0)) known = network_.duration(cost);
+      std::optional<Duration>& known = known_duration_[call.cost];
+      if (!known) known = network_.duration(cost);
       for (const std::int32_t e : entries)
-        if (tape_.entries[index(e)].call == c) endings.push_back({known, e});
+        if (tape_.entries[index(e)].call == c) endings.push_back({*known, e});
       continue;
     }
     arrivals_.resize(index(call.num_members));
@@ -129,8 +129,8 @@ void Progress::find_endings(std::int32_t m, Time at) {
   std::sort(endings.begin(), endings.end());
 }
 
-void Progress::start(std::int32_t m) {
-  Communication& communication = communications_[index(m)];
+void Progress::start(MeetingId m) {
+  Communication& communication = communications_[m];
   communication.next = 0;
   communication.fluid = Fluid(now_);
   communication.kernels = 0;
@@ -149,8 +149,8 @@ void Progress::start(std::int32_t m) {
   expect(m);
 }
 
-void Progress::go_on(std::int32_t m) {
-  Communication& communication = communications_[index(m)];
+void Progress::go_on(MeetingId m) {
+  Communication& communication = communications_[m];
   if (communication.awaits_flow && communication.fluid.reaches(demand_of(m).latency) <= now_)
     join(m);
   // Members that leave change the rate: who is over now is known before the first does.
@@ -172,17 +172,17 @@ void Progress::go_on(std::int32_t m) {
   expect(m);
 }
 
-void Progress::expect(std::int32_t m) {
-  Communication& communication = communications_[index(m)];
+void Progress::expect(MeetingId m) {
+  Communication& communication = communications_[m];
   Time at = communication.fluid.reaches(communication.endings[communication.next].after);
   if (communication.awaits_flow)
     at = std::min(at, communication.fluid.reaches(demand_of(m).latency));
-  queue_.push(std::max(at, now_), {Kind::kCommunication, m, ++communication.version});
+  queue_.push(std::max(at, now_), {Kind::kCommunication, m.value, ++communication.version});
 }
 
 // ---------------------------------------------------------------- links
 
-void Progress::enter_links(std::int32_t m) {
+void Progress::enter_links(MeetingId m) {
   const LinkDemand& demand = demand_of(m);
   if (demand.loads.empty()) return;
   const std::int64_t crowded_before = crowded_;
@@ -194,7 +194,7 @@ void Progress::enter_links(std::int32_t m) {
     use.rate += on.load * demand.full_rate;
     crowded_ += static_cast<int>(use.rate > most) - static_cast<int>(was_crowded);
   }
-  Communication& communication = communications_[index(m)];
+  Communication& communication = communications_[m];
   communication.position = static_cast<std::int32_t>(flowing_.size());
   flowing_.push_back(m);
   if (crowded_ == 0) return;
@@ -202,11 +202,11 @@ void Progress::enter_links(std::int32_t m) {
     contend(m);
     return;
   }
-  for (const std::int32_t other : flowing_)
-    if (communications_[index(other)].flow_class < 0) contend(other);
+  for (const MeetingId other : flowing_)
+    if (communications_[other].flow_class < 0) contend(other);
 }
 
-void Progress::leave_links(std::int32_t m) {
+void Progress::leave_links(MeetingId m) {
   const LinkDemand& demand = demand_of(m);
   if (demand.loads.empty()) return;
   for (const FlowLoad& on : demand.loads) {
@@ -216,18 +216,18 @@ void Progress::leave_links(std::int32_t m) {
     use.rate = --use.users == 0 ? 0 : use.rate - on.load * demand.full_rate;
     crowded_ += static_cast<int>(use.rate > most) - static_cast<int>(was_crowded);
   }
-  Communication& communication = communications_[index(m)];
-  const std::int32_t last = flowing_.back();
+  Communication& communication = communications_[m];
+  const MeetingId last = flowing_.back();
   flowing_[index(communication.position)] = last;
-  communications_[index(last)].position = communication.position;
+  communications_[last].position = communication.position;
   flowing_.pop_back();
   communication.awaits_flow = false;
   if (communication.flow_class >= 0) leave_class(m);
 }
 
 // From its first byte on, it has its share of links only.
-void Progress::contend(std::int32_t m) {
-  Communication& communication = communications_[index(m)];
+void Progress::contend(MeetingId m) {
+  Communication& communication = communications_[m];
   if (communication.fluid.reaches(demand_of(m).latency) <= now_) {
     join(m);
   } else if (!communication.awaits_flow) {
@@ -236,8 +236,8 @@ void Progress::contend(std::int32_t m) {
   }
 }
 
-void Progress::join(std::int32_t m) {
-  Communication& communication = communications_[index(m)];
+void Progress::join(MeetingId m) {
+  Communication& communication = communications_[m];
   const LinkDemand& demand = demand_of(m);
   communication.awaits_flow = false;
   communication.flow_class = solver_.add(demand.loads, demand.full_rate * alone(communication));
@@ -248,8 +248,8 @@ void Progress::join(std::int32_t m) {
   is_solved_ = false;
 }
 
-void Progress::leave_class(std::int32_t m) {
-  Communication& communication = communications_[index(m)];
+void Progress::leave_class(MeetingId m) {
+  Communication& communication = communications_[m];
   std::erase(of_class_[index(communication.flow_class)], m);
   solver_.remove(communication.flow_class);
   communication.flow_class = -1;
@@ -260,14 +260,14 @@ void Progress::share_links() {
   solver_.solve();
   is_solved_ = true;
   for (const std::int32_t c : solver_.changed())
-    for (const std::int32_t m : of_class_[index(c)]) take_share(m);
-  for (const std::int32_t m : joined_)
-    if (communications_[index(m)].flow_class >= 0) take_share(m);
+    for (const MeetingId m : of_class_[index(c)]) take_share(m);
+  for (const MeetingId m : joined_)
+    if (communications_[m].flow_class >= 0) take_share(m);
   joined_.clear();
 }
 
-void Progress::take_share(std::int32_t m) {
-  Communication& communication = communications_[index(m)];
+void Progress::take_share(MeetingId m) {
+  Communication& communication = communications_[m];
   const double rate = solver_.rate(communication.flow_class);
   const double most = demand_of(m).full_rate;
   const double share = rate >= most * alone(communication) ? alone(communication) : rate / most;
@@ -278,8 +278,8 @@ void Progress::take_share(std::int32_t m) {
 
 // ---------------------------------------------------------------- kernels
 
-void Progress::set_share(std::int32_t m) {
-  Communication& communication = communications_[index(m)];
+void Progress::set_share(MeetingId m) {
+  Communication& communication = communications_[m];
   if (communication.share == 1) return;
   if (communication.flow_class >= 0) {
     leave_class(m);
@@ -303,8 +303,8 @@ void Progress::start_kernel(std::int32_t p) {
   Place& place = places_[index(p)];
   place.kernel = place.next_kernel;
   place.fluid = Fluid(now_);
-  for (const std::int32_t m : place.meetings) {
-    Communication& communication = communications_[index(m)];
+  for (const MeetingId m : place.meetings) {
+    Communication& communication = communications_[m];
     if (communication.kernels++ == 0) set_share(m);
   }
   if (!place.meetings.empty()) place.fluid.set_rate(now_, place.shares.compute);
@@ -314,8 +314,8 @@ void Progress::start_kernel(std::int32_t p) {
 void Progress::end_kernel(std::int32_t p) {
   Place& place = places_[index(p)];
   const std::int32_t entry = std::exchange(place.kernel, -1);
-  for (const std::int32_t m : place.meetings) {
-    Communication& communication = communications_[index(m)];
+  for (const MeetingId m : place.meetings) {
+    Communication& communication = communications_[m];
     if (--communication.kernels == 0) set_share(m);
   }
   completions_.completed(entry, now_);
@@ -332,11 +332,11 @@ void Progress::set_kernel_rate(std::int32_t p) {
               {Kind::kKernel, p, ++place.version});
 }
 
-void Progress::leave_places(std::int32_t m, std::int32_t entry) {
+void Progress::leave_places(MeetingId m, std::int32_t entry) {
   const std::int32_t p = tape_.entries[index(entry)].place;
   Place& place = places_[index(p)];
   std::erase(place.meetings, m);
-  Communication& communication = communications_[index(m)];
+  Communication& communication = communications_[m];
   if (place.kernel >= 0 && --communication.kernels == 0 &&
       communication.next < communication.endings.size())
     set_share(m);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "actor/tapes/tape.h"
+#include "core/base/table.h"
 #include "core/costs/cost_model.h"
 #include "simulator/costs/overlap.h"
 #include "simulator/links/event_queue.h"
@@ -11,6 +12,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <utility>
 #include <vector>
@@ -38,7 +40,7 @@ class Progress {
   // A kernel of the place's compute queue. Times are never before the last event handled.
   void begin_kernel(std::int32_t entry, Time at, Duration duration);
   // All members of the meeting have arrived, the last at `at`.
-  void begin_communication(std::int32_t meeting, Time at);
+  void begin_communication(MeetingId meeting, Time at);
 
   // Handles the next event, if there is one.
   bool advance();
@@ -74,29 +76,29 @@ class Progress {
     Duration duration;  // of either
     Fluid fluid;
     std::int32_t version = 0;
-    std::vector<std::int32_t> meetings;  // in progress here
+    std::vector<MeetingId> meetings;  // in progress here
   };
 
   static std::size_t index(std::int32_t i) { return static_cast<std::size_t>(i); }
-  const LinkDemand& demand_of(std::int32_t meeting) const {
-    return demands_.distinct[index(demands_.of_meeting[index(meeting)])];
+  const LinkDemand& demand_of(MeetingId meeting) const {
+    return demands_.distinct[index(demands_.of_meeting[meeting])];
   }
 
   bool is_void(const Payload& payload) const;
-  void find_endings(std::int32_t meeting, Time at);
-  void start(std::int32_t meeting);
-  void go_on(std::int32_t meeting);
-  void leave_places(std::int32_t meeting, std::int32_t entry);
-  void expect(std::int32_t meeting);
+  void find_endings(MeetingId meeting, Time at);
+  void start(MeetingId meeting);
+  void go_on(MeetingId meeting);
+  void leave_places(MeetingId meeting, std::int32_t entry);
+  void expect(MeetingId meeting);
 
-  void enter_links(std::int32_t meeting);
-  void leave_links(std::int32_t meeting);
-  void contend(std::int32_t meeting);
-  void join(std::int32_t meeting);
-  void leave_class(std::int32_t meeting);
+  void enter_links(MeetingId meeting);
+  void leave_links(MeetingId meeting);
+  void contend(MeetingId meeting);
+  void join(MeetingId meeting);
+  void leave_class(MeetingId meeting);
   void share_links();
-  void take_share(std::int32_t meeting);
-  void set_share(std::int32_t meeting);
+  void take_share(MeetingId meeting);
+  void set_share(MeetingId meeting);
   double alone(const Communication& communication) const {
     return communication.kernels > 0 ? communication.share : 1.0;
   }
@@ -114,9 +116,9 @@ class Progress {
   EventQueue<Payload> queue_;
   std::int64_t events_ = 0;
 
-  std::vector<Communication> communications_;  // by meeting
-  std::vector<Place> places_;                  // empty without overlap
-  std::vector<Duration> known_duration_;       // by cost, where members end together; -1: unknown
+  Table<MeetingId, Communication> communications_;
+  std::vector<Place> places_;                                  // empty without overlap
+  Table<TapeCostId, std::optional<Duration>> known_duration_;  // where members end together
   std::vector<Time> arrivals_, done_;
 
   // Links.
@@ -125,12 +127,12 @@ class Progress {
     std::int32_t users = 0;  // in progress
   };
   std::vector<Use> uses_;
-  std::int64_t crowded_ = 0;           // links that cannot carry all full rates
-  std::vector<std::int32_t> flowing_;  // communications that load links
+  std::int64_t crowded_ = 0;        // links that cannot carry all full rates
+  std::vector<MeetingId> flowing_;  // communications that load links
   MaxMin solver_;
   bool is_solved_ = true;
-  std::vector<std::vector<std::int32_t>> of_class_;  // communications
-  std::vector<std::int32_t> joined_;                 // since the last solution
+  std::vector<std::vector<MeetingId>> of_class_;  // communications
+  std::vector<MeetingId> joined_;                 // since the last solution
 };
 
 }  // namespace sextant

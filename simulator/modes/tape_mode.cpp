@@ -12,12 +12,12 @@ namespace sextant {
 namespace {
 
 // By meeting: when the last member was there.
-std::vector<Time> all_arrived(const Tape& tape, const TapeTimes& times) {
-  std::vector<Time> arrived(tape.meetings.size());
+Table<MeetingId, Time> all_arrived(const Tape& tape, const TapeTimes& times) {
+  Table<MeetingId, Time> arrived(tape.meetings.size());
   for (std::size_t e = 0; e < tape.entries.size(); ++e) {
-    const std::int32_t meeting = tape.entries[e].meeting;
-    if (meeting < 0) continue;
-    arrived[at(meeting)] = std::max(arrived[at(meeting)], times.begin[e]);
+    const MeetingId meeting = tape.entries[e].meeting;
+    if (!meeting.is_valid()) continue;
+    arrived[meeting] = std::max(arrived[meeting], times.begin[e]);
   }
   return arrived;
 }
@@ -26,7 +26,7 @@ std::vector<Time> all_arrived(const Tape& tape, const TapeTimes& times) {
 Traffic traffic_of(const PhysicalGraph& graph, const Tape& tape) {
   Traffic traffic;
   for (const TapeCall& call : tape.calls) {
-    const CollectiveCost& cost = tape.costs[static_cast<std::size_t>(call.cost)];
+    const CollectiveCost& cost = tape.costs[call.cost];
     add_traffic(graph, *cost.communication, cost.members, traffic);
   }
   return traffic;
@@ -55,11 +55,11 @@ Timeline outline_of(const PhysicalGraph& graph, const Tape& tape, const TapeTime
 }
 
 std::vector<PartDurations> parts_of(const Tape& tape, const TapeTimes& times, Duration period) {
-  const std::vector<Time> arrived = all_arrived(tape, times);
+  const Table<MeetingId, Time> arrived = all_arrived(tape, times);
   std::vector<RankActivity> ranks(tape.ranks.size());
   for (std::size_t e = 0; e < tape.entries.size(); ++e) {
     const TapeEntry& entry = tape.entries[e];
-    const Time last = entry.meeting < 0 ? times.begin[e] : arrived[at(entry.meeting)];
+    const Time last = entry.meeting.is_valid() ? arrived[entry.meeting] : times.begin[e];
     ranks[at(entry.place)].add(entry.queue, entry.optimizer, times.issued[e], last, times.end[e]);
   }
   std::vector<PartDurations> parts;
@@ -70,13 +70,13 @@ std::vector<PartDurations> parts_of(const Tape& tape, const TapeTimes& times, Du
 
 Timeline timeline_of(const PhysicalGraph& graph, const Tape& tape, const TapeTimes& times,
                      const RankClasses& classes, const SimulateOptions& options) {
-  const std::vector<Time> arrived = all_arrived(tape, times);
+  const Table<MeetingId, Time> arrived = all_arrived(tape, times);
   Timeline timeline = outline_of(graph, tape, times, classes, options);
   for (RankTimeline& rank : timeline.ranks)
     rank.runs.reserve(graph.program_of(rank.rank).order.size());
   for (std::size_t e = 0; e < tape.entries.size(); ++e) {
     const TapeEntry& entry = tape.entries[e];
-    const Time last = entry.meeting < 0 ? times.begin[e] : arrived[at(entry.meeting)];
+    const Time last = entry.meeting.is_valid() ? arrived[entry.meeting] : times.begin[e];
     timeline.ranks[at(entry.place)].runs.push_back({entry.run, entry.queue, entry.optimizer,
                                                     times.issued[e], last, times.begin[e],
                                                     times.end[e]});

@@ -43,8 +43,7 @@ class TimedEvaluation final : private Completions {
         step_end_(static_cast<std::size_t>(options_.steps)),
         place_end_(static_cast<std::size_t>(options_.steps) * tape.ranks.size()) {
     list_entries();
-    for (std::size_t m = 0; m < meetings_.size(); ++m)
-      meetings_[m].missing = tape.meetings[m].num_entries;
+    for (const MeetingId m : meetings_.keys()) meetings_[m].missing = tape.meetings[m].num_entries;
   }
 
   TimedTimes run() {
@@ -254,7 +253,7 @@ class TimedEvaluation final : private Completions {
       if (!find_ready(q, queue, entry, ready)) return;
       --queue.issued;
       slot.begin = ready;
-      if (entry.meeting < 0) {
+      if (!entry.meeting.is_valid()) {
         compute(e, entry, queue, ready);
       } else {
         queue.is_busy = true;
@@ -320,11 +319,11 @@ class TimedEvaluation final : private Completions {
     return last;
   }
 
-  void arrive(std::int32_t m, Time when) {
-    Meeting& meeting = meetings_[at(m)];
+  void arrive(MeetingId m, Time when) {
+    Meeting& meeting = meetings_[m];
     meeting.latest = std::max(meeting.latest, when);
     if (--meeting.missing > 0) return;
-    meeting.missing = tape_.meetings[at(m)].num_entries;
+    meeting.missing = tape_.meetings[m].num_entries;
     progress_.begin_communication(m, std::exchange(meeting.latest, Time()));
   }
 
@@ -399,7 +398,7 @@ class TimedEvaluation final : private Completions {
   std::vector<Slot> slots_;  // by step in flight and entry
   std::vector<Host> hosts_;
   std::vector<Queue> queues_;
-  std::vector<Meeting> meetings_;
+  Table<MeetingId, Meeting> meetings_;
   std::vector<Group> groups_;
   std::vector<Time> step_end_, place_end_;
   std::vector<std::int32_t> awake_;  // queues, then hosts

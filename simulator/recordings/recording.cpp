@@ -3,6 +3,7 @@
 
 #include "core/base/check.h"
 #include "core/text/json_reader.h"
+#include "core/text/json_text.h"
 
 #include <fmt/core.h>
 #include <nlohmann/json.hpp>
@@ -184,7 +185,7 @@ std::string recording_lines(std::span<const RecordedLaunch> launches,
   }
   for (const RecordedHostAct& act : host_acts)
     fmt::format_to(out, R"({{"host": [{}, {}, {}], "actor": {}, "at": [{}, {}]}}{})",
-                   act.rank.value, act.step, act.act, Json(act.actor).dump(),
+                   act.rank.value, act.step, act.act, json_text(act.actor),
                    whole_nanoseconds(act.begin), whole_nanoseconds(act.end), "\n");
   return lines;
 }
@@ -198,7 +199,7 @@ std::string recording_text(const RecordingHeader& header, std::span<const std::s
                       {"steps", header.steps},
                       {"warm_up_steps", header.warm_up_steps},
                       {"room", room_json(header.room)}};
-  std::string text = first.dump() + "\n";
+  std::string text = json_text(first) + "\n";
   std::int64_t count = 0;
   for (const std::string& part : lines) {
     count += std::count(part.begin(), part.end(), '\n');

@@ -4,6 +4,7 @@
 #include "simulator/reports/chrome_trace.h"
 
 #include "core/base/check.h"
+#include "core/text/json_text.h"
 
 #include <fmt/core.h>
 #include <nlohmann/json.hpp>
@@ -18,9 +19,7 @@ namespace sextant {
 
 namespace {
 
-std::string quoted(const std::string& text) {
-  return nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
-}
+std::string quoted(const std::string& text) { return lenient_json_text(text); }
 
 class ChromeTraceWriter {
  public:

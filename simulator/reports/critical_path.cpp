@@ -47,7 +47,7 @@ class StepGraph {
   const std::vector<std::int64_t>& times() const { return vertex_times_; }
 
  private:
-  std::int32_t met(std::int32_t meeting) const { return 3 * entries_ + meeting; }
+  std::int32_t met(MeetingId meeting) const { return 3 * entries_ + meeting.value; }
   // A launch group is issued and begins as one.
   std::int32_t head_of(std::int32_t entry) const {
     const std::int32_t group = tape_.entries[at(entry)].launch_group;
@@ -62,10 +62,11 @@ class StepGraph {
       vertex_times_[3 * at(e) + 1] = times_.begin[at(e)].value;
       vertex_times_[3 * at(e) + 2] = times_.end[at(e)].value;
     }
-    for (std::size_t m = 0; m < tape_.meetings.size(); ++m)
+    for (const MeetingId m : tape_.meetings.keys()) {
+      std::int64_t& last = vertex_times_[at(met(m))];
       for (const std::int32_t e : members_of(tape_.meetings[m]))
-        vertex_times_[3 * at(entries_) + m] =
-            std::max(vertex_times_[3 * at(entries_) + m], times_.begin[at(e)].value);
+        last = std::max(last, times_.begin[at(e)].value);
+    }
   }
 
   std::span<const std::int32_t> members_of(const TapeMeeting& meeting) const {
@@ -138,7 +139,7 @@ class StepGraph {
       const TapeWait& wait = tape_.waits[at(w)];
       add(end(wait.entry), begin(e), 0, wait.lag, PathPart::kCompute, e);
     }
-    if (entry.meeting >= 0) return;
+    if (entry.meeting.is_valid()) return;
     add(begin(e), end(e), times_.end[at(e)].value - times_.begin[at(e)].value, 0,
         PathPart::kCompute, e);
   }
@@ -147,12 +148,12 @@ class StepGraph {
     std::map<std::int32_t, std::vector<std::int32_t>> by_group;
     for (std::int32_t e = 0; e < entries_; ++e)
       if (tape_.entries[at(e)].launch_group >= 0) by_group[head_of(e)].push_back(e);
-    for (std::size_t c = 0; c < tape_.calls.size(); ++c) {
+    for (const TapeCallId c : tape_.calls.keys()) {
       const TapeCall& call = tape_.calls[c];
       const std::vector<Time> done = completions(call);
-      for (const std::int32_t e : members_of(tape_.meetings[at(call.meeting)])) {
+      for (const std::int32_t e : members_of(tape_.meetings[call.meeting])) {
         const TapeEntry& entry = tape_.entries[at(e)];
-        if (at(entry.call) != c) continue;
+        if (entry.call != c) continue;
         const auto group = by_group.find(head_of(e));
         // A launch group is over, as a whole, with its last communication.
         if (group == by_group.end())
@@ -162,12 +163,12 @@ class StepGraph {
             add_completion(e, other, call.meeting, done[at(entry.member)]);
       }
     }
-    for (std::size_t m = 0; m < tape_.meetings.size(); ++m)
+    for (const MeetingId m : tape_.meetings.keys())
       for (const std::int32_t e : members_of(tape_.meetings[m]))
-        add(begin(e), met(static_cast<std::int32_t>(m)), 0, 0, PathPart::kCommunication, e);
+        add(begin(e), met(m), 0, 0, PathPart::kCommunication, e);
   }
 
-  void add_completion(std::int32_t e, std::int32_t ended, std::int32_t meeting, Time done) {
+  void add_completion(std::int32_t e, std::int32_t ended, MeetingId meeting, Time done) {
     const std::int64_t after_all = done.value - vertex_times_[at(met(meeting))];
     if (after_all >= 0)
       add(met(meeting), end(ended), after_all, 0, PathPart::kCommunication, e);
@@ -180,7 +181,7 @@ class StepGraph {
     std::vector<Time> arrivals, done(at(call.num_members));
     for (std::int32_t i = 0; i < call.num_members; ++i)
       arrivals.push_back(times_.begin[at(tape_.entry_of(call, i))]);
-    network_.complete(tape_.costs[at(call.cost)], arrivals, done);
+    network_.complete(tape_.costs[call.cost], arrivals, done);
     return done;
   }
 

@@ -11,10 +11,10 @@
 
 namespace sextant {
 
-nlohmann::json exact_json(const StepParts& parts);
-StepParts step_parts_from(const nlohmann::json& json);
+nlohmann::ordered_json exact_json(const StepParts& parts);
+StepParts step_parts_from(const nlohmann::ordered_json& json);
 
-nlohmann::json exact_json(const std::vector<LibraryUse>& libraries);
-std::vector<LibraryUse> libraries_from(const nlohmann::json& json);
+nlohmann::ordered_json exact_json(const std::vector<LibraryUse>& libraries);
+std::vector<LibraryUse> libraries_from(const nlohmann::ordered_json& json);
 
 }  // namespace sextant

@@ -4,6 +4,7 @@
 
 #include "actor/protocol/program_tables.h"
 #include "core/base/check.h"
+#include "core/text/json_text.h"
 #include "simulator/reports/html_timeline_page.h"
 #include "simulator/reports/named_parts.h"
 #include "simulator/reports/timeline_rows.h"
@@ -97,7 +98,7 @@ Json memory_json(const std::vector<MemoryTrack>& tracks) {
 
 // As text inside a script element: nothing in it may end that.
 std::string embedded(const Json& data) {
-  std::string text = data.dump(-1, ' ', false, Json::error_handler_t::replace);
+  std::string text = lenient_json_text(data);
   for (std::size_t at = text.find('<'); at != std::string::npos; at = text.find('<', at))
     text.replace(at, 1, "\\u003c");
   return text;

@@ -97,6 +97,9 @@ TEST_CASE("a fixed table has a value for each value of its enum from the start")
   for (const Colour colour : litres.keys()) all += litres[colour];
   CHECK(all == 5);
   CHECK(FixedTable<Colour, int, 3>(9)[Colour::kRed] == 9);
+  // Only what has no value of its own accord can be left without one.
+  static_assert(std::constructible_from<FixedTable<Colour, int, 3>, LeaveUnset>);
+  static_assert(!std::constructible_from<FixedTable<Colour, std::string, 3>, LeaveUnset>);
 }
 
 }  // namespace

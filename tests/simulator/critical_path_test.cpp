@@ -113,7 +113,7 @@ TEST_CASE("slack is what a launch of one step may take longer, and not a picosec
     const CriticalPath path = one.path();
     CHECK(!path.steady);
     for (std::size_t e = 0; e < one.tape.entries.size(); ++e) {
-      if (one.tape.entries[e].meeting >= 0) continue;
+      if (one.tape.entries[e].meeting.is_valid()) continue;
       std::vector<Duration> longer = one.durations;
       longer[e] += path.slack[e];
       CHECK(one.times(longer).step_end[0] == end);

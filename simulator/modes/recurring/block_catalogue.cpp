@@ -30,26 +30,26 @@ BlockDurations::BlockDurations(const Tape& tape, std::span<const std::int32_t> c
 
 std::int32_t BlockDurations::of(const TapeEntry& entry) {
   const std::int64_t key =
-      (std::int64_t{colour_of_place_[at(entry.place)]} << 32) + std::int64_t{entry.piece};
+      (std::int64_t{colour_of_place_[at(entry.place)]} << 32) + std::int64_t{entry.piece.value};
   const auto [found, is_new] = of_piece_.emplace(key, size_of(into_.timed));
-  if (is_new) into_.timed.push_back({entry.piece, entry.rank, -1});
+  if (is_new) into_.timed.push_back({.piece = entry.piece, .rank = entry.rank, .cost = {}});
   return found->second;
 }
 
-std::int32_t BlockDurations::of_cost(std::int32_t cost) {
-  std::int32_t& number = of_cost_[at(cost)];
+std::int32_t BlockDurations::of_cost(TapeCostId cost) {
+  std::int32_t& number = of_cost_[cost];
   if (number < 0) {
     number = size_of(into_.timed);
-    into_.timed.push_back({-1, Rank(), cost});
+    into_.timed.push_back({.piece = {}, .rank = {}, .cost = cost});
   }
   return number;
 }
 
-std::int32_t BlockDurations::of_meeting(std::int32_t m) {
-  const TapeMeeting& meeting = tape_.meetings[at(m)];
-  const std::int32_t first = of_cost(tape_.calls[at(meeting.first_call)].cost);
-  for (std::int32_t c = meeting.first_call + 1; c < meeting.first_call + meeting.num_calls; ++c) {
-    const std::pair pair(first, of_cost(tape_.calls[at(c)].cost));
+std::int32_t BlockDurations::of_meeting(MeetingId m) {
+  const TapeMeeting& meeting = tape_.meetings[m];
+  const std::int32_t first = of_cost(tape_.calls[meeting.first_call].cost);
+  for (const TapeCallId call : meeting.calls()) {
+    const std::pair pair(first, of_cost(tape_.calls[call].cost));
     if (pair.first != pair.second && (into_.alike.empty() || into_.alike.back() != pair))
       into_.alike.push_back(pair);
   }
@@ -108,11 +108,12 @@ void BlockCatalogue::describe_launch(const BlockPiece& piece, std::int32_t posit
   const std::int32_t e = order_.entries[at(piece.first + position)];
   const TapeEntry& entry = flat_.tape->entries[at(e)];
   std::int32_t members = 1;
-  if (entry.meeting >= 0) {
-    const TapeMeeting& meeting = flat_.tape->meetings[at(entry.meeting)];
+  if (entry.meeting.is_valid()) {
+    const TapeMeeting& meeting = flat_.tape->meetings[entry.meeting];
     members = flat_.tape->meeting_entries[at(meeting.first_entry)] == e ? meeting.num_entries : 0;
   }
-  timed_.push_back(entry.meeting < 0 ? durations_.of(entry) : durations_.of_meeting(entry.meeting));
+  timed_.push_back(entry.meeting.is_valid() ? durations_.of_meeting(entry.meeting)
+                                            : durations_.of(entry));
   positions_.of(e);
   const std::int32_t queue = queues_.of(flat_.queue_of[at(e)]);
   if (at(queue) >= on_queue_.size()) on_queue_.resize(at(queue) + 1);

@@ -2,6 +2,8 @@
 // descriptions are one block.
 #pragma once
 
+#include "actor/tapes/tape.h"
+#include "core/base/table.h"
 #include "simulator/modes/recurring/block_cut.h"
 #include "simulator/modes/recurring/block_tape.h"
 
@@ -16,17 +18,17 @@ namespace sextant {
 class BlockDurations {
  public:
   BlockDurations(const Tape& tape, std::span<const std::int32_t> colour_of_place, BlockTape& into);
-  std::int32_t of(const TapeEntry& entry);        // computation
-  std::int32_t of_meeting(std::int32_t meeting);  // all of its calls should last so long
+  std::int32_t of(const TapeEntry& entry);     // computation
+  std::int32_t of_meeting(MeetingId meeting);  // all of its calls should last so long
 
  private:
-  std::int32_t of_cost(std::int32_t cost);
+  std::int32_t of_cost(TapeCostId cost);
 
   const Tape& tape_;
   std::span<const std::int32_t> colour_of_place_;
   BlockTape& into_;
   std::unordered_map<std::int64_t, std::int32_t> of_piece_;
-  std::vector<std::int32_t> of_cost_;
+  Table<TapeCostId, std::int32_t> of_cost_;  // -1: none yet
 };
 
 class BlockCatalogue {

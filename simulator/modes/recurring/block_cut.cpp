@@ -29,7 +29,7 @@ class Cutting {
     for (std::int32_t i = stretch.first; i < stretch.first + stretch.count; ++i) {
       const std::int32_t e = order.entries[at(i)];
       const TapeEntry& entry = flat_.tape->entries[at(e)];
-      if (entry.place == leader && entry.meeting < 0) {
+      if (entry.place == leader && !entry.meeting.is_valid()) {
         const InstanceId now = instance_of(entry);
         if (piece.count > 0 && now != layer && longest_ >= most_) {
           pieces.push_back(piece);

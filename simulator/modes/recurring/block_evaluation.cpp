@@ -412,9 +412,9 @@ std::vector<Duration> block_durations(const BlockTape& tape, const PhysicalGraph
   std::vector<Duration> durations;
   durations.reserve(tape.timed.size());
   for (const BlockTimed& timed : tape.timed)
-    durations.push_back(timed.piece < 0 ? network.duration(recorded.costs[at(timed.cost)])
-                                        : piece_duration(recorded.pieces[at(timed.piece)], graph,
-                                                         timed.rank, cost));
+    durations.push_back(timed.piece.is_valid()
+                            ? piece_duration(recorded.pieces[timed.piece], graph, timed.rank, cost)
+                            : network.duration(recorded.costs[timed.cost]));
   return durations;
 }
 

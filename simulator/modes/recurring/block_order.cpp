@@ -20,9 +20,9 @@ constexpr std::int64_t kRarely = 20;
 
 using Op = FlatTape::Op;
 
-bool is_transfer(const Tape& tape, std::int32_t meeting) {
-  const TapeCall& call = tape.calls[at(tape.meetings[at(meeting)].first_call)];
-  return tape.costs[at(call.cost)].communication->primitive == Primitive::kTransfer;
+bool is_transfer(const Tape& tape, MeetingId meeting) {
+  const TapeCall& call = tape.calls[tape.meetings[meeting].first_call];
+  return tape.costs[call.cost].communication->primitive == Primitive::kTransfer;
 }
 
 class Units {
@@ -77,7 +77,7 @@ class Ordering {
       lanes_[at(tape_.entries[e].place)].push_back(static_cast<std::int32_t>(e));
     stays_inside_.assign(tape_.meetings.size(), false);
     for (const Op& op : flat.ops)
-      if (op.kind == Op::Kind::kTogether) stays_inside_[at(op.meeting)] = is_inside(op);
+      if (op.kind == Op::Kind::kTogether) stays_inside_[op.meeting] = is_inside(op);
   }
 
   BlockOrder run() {
@@ -109,7 +109,7 @@ class Ordering {
       case Op::Kind::kCompute:
         return;
       case Op::Kind::kTogether:
-        if (!stays_inside_[at(op.meeting)]) add_border(op, Kind::kTogether);
+        if (!stays_inside_[op.meeting]) add_border(op, Kind::kTogether);
         return;
       case Op::Kind::kLaunch:
         add_border(op, Kind::kLaunch);
@@ -140,7 +140,7 @@ class Ordering {
     const std::size_t count = order_.entries.size() - first;
     if (count > 0)
       order_.items.push_back(
-          {Kind::kStretch, static_cast<std::int32_t>(first), static_cast<std::int32_t>(count), -1});
+          {Kind::kStretch, static_cast<std::int32_t>(first), static_cast<std::int32_t>(count), {}});
   }
 
   bool take_next(std::int32_t place) {
@@ -148,17 +148,17 @@ class Ordering {
     std::size_t& next = next_[at(place)];
     if (next == lane.size() || is_launching_[at(place)]) return false;
     const std::int32_t e = lane[next];
-    const std::int32_t m = tape_.entries[at(e)].meeting;
-    if (m < 0) {
+    const MeetingId m = tape_.entries[at(e)].meeting;
+    if (!m.is_valid()) {
       order_.entries.push_back(e);
       ++next;
       return true;
     }
-    return stays_inside_[at(m)] && take_meeting(m);
+    return stays_inside_[m] && take_meeting(m);
   }
 
-  bool take_meeting(std::int32_t m) {
-    const TapeMeeting& meeting = tape_.meetings[at(m)];
+  bool take_meeting(MeetingId m) {
+    const TapeMeeting& meeting = tape_.meetings[m];
     const auto first = tape_.meeting_entries.begin() + meeting.first_entry;
     const auto last = first + meeting.num_entries;
     if (!std::all_of(first, last, [&](std::int32_t e) { return is_next(e); })) return false;
@@ -181,7 +181,7 @@ class Ordering {
   std::vector<std::size_t> next_;                 // by place
   std::vector<bool> is_launching_;                // by place: a launch of it is not complete
   std::vector<std::vector<std::int32_t>> places_of_unit_;
-  std::vector<bool> stays_inside_;  // by meeting
+  Table<MeetingId, bool> stays_inside_;  // by meeting
   BlockOrder order_;
 };
 

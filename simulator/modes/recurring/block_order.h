@@ -20,7 +20,7 @@ struct BlockOrder {
     };
     Kind kind = Kind::kStretch;
     std::int32_t first = 0, count = 0;  // kStretch: in `entries`; else as in FlatTape::Op
-    std::int32_t meeting = -1;
+    MeetingId meeting;
   };
 
   std::vector<std::int32_t> unit_of_place;

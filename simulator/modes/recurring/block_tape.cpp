@@ -138,13 +138,13 @@ class Building {
     const BlockPiece& piece = pieces_[at(p)];
     for (std::int32_t i = piece.first; i < piece.first + piece.count;) {
       const std::int32_t e = order_.entries[at(i)];
-      const std::int32_t m = tape_.entries[at(e)].meeting;
-      if (m < 0) {
+      const MeetingId m = tape_.entries[at(e)].meeting;
+      if (!m.is_valid()) {
         add_compute(e);
         ++i;
         continue;
       }
-      const std::int32_t members = tape_.meetings[at(m)].num_entries;
+      const std::int32_t members = tape_.meetings[m].num_entries;
       const auto first = order_.entries.begin() + i;
       add_together({first, first + members}, m);
       i += members;
@@ -170,7 +170,7 @@ class Building {
     add_loose(e).timed = durations_.of(tape_.entries[at(e)]);
   }
 
-  void add_together(const std::vector<std::int32_t>& entries, std::int32_t meeting) {
+  void add_together(const std::vector<std::int32_t>& entries, MeetingId meeting) {
     into_.ops.push_back({RecurringOp::Kind::kTogether, size_of(into_.loose), size_of(entries),
                          durations_.of_meeting(meeting)});
     for (const std::int32_t e : entries) add_loose(e);
@@ -183,7 +183,7 @@ class Building {
   }
 
   void add_complete(const Item& item) {
-    const TapeMeeting& meeting = tape_.meetings[at(item.meeting)];
+    const TapeMeeting& meeting = tape_.meetings[item.meeting];
     into_.ops.push_back({RecurringOp::Kind::kComplete, size_of(into_.over), item.count,
                          durations_.of_meeting(item.meeting), size_of(into_.arriving),
                          meeting.num_entries});

@@ -47,9 +47,9 @@ struct BlockInstance {
 
 // What lasts: a computation on the device of a rank, or a communication.
 struct BlockTimed {
-  std::int32_t piece = -1;  // in Tape::pieces
+  TapePieceId piece;
   Rank rank;
-  std::int32_t cost = -1;  // in Tape::costs
+  TapeCostId cost;
 };
 
 // A launch outside all blocks.
