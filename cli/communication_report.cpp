@@ -1,4 +1,4 @@
-// Rows of both sides are rows_of_both by queue and kind.
+// A row per queue and kind, predicted beside measured.
 #include "cli/communication_report.h"
 
 #include "cli/console.h"

@@ -46,6 +46,7 @@ class HostAgreement {
   void agree_after(const std::function<void()>& act);
 };
 
+// An agreement whose members also send each other messages.
 class HostGroup : public HostAgreement {
  public:
   // Messages of two: any thread. A message goes out at once, to oneself too; those of one sender
@@ -62,7 +63,7 @@ class HostGroup : public HostAgreement {
 std::vector<HostBytes> gather_by_messages(HostGroup& group, std::span<const std::byte> own,
                                           std::uint64_t round);
 
-// The reason of an abort, of what calls throw once a group is aborted.
+// The reason that `abort` was given, from the error that calls throw afterwards.
 std::string reason_of_abort(const Error& error);
 
 HostBytes host_bytes(std::string_view text);

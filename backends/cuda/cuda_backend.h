@@ -1,8 +1,8 @@
 // Devices on CUDA GPUs, without CUDA headers: what the rest of the project sees.
 #pragma once
 
+#include "actor/hosts/agreement_watch.h"
 #include "actor/hosts/rank_processes.h"
-#include "actor/hosts/stage_watch.h"
 #include "actor/protocol/device.h"
 #include "backends/cuda/ranks/collectives.h"
 #include "core/costs/communication_volume.h"
@@ -20,7 +20,7 @@ namespace sextant {
 struct MeasuredChoices;  // measured_choices.h
 
 // Where ranks of a job come one by one and go together.
-enum class RankStage : std::uint8_t { kPrepare, kConnect, kCapture, kClose };
+enum class CommonWait : std::uint8_t { kPrepare, kConnect, kCapture, kClose };
 
 struct CudaOptions {
   int device = 0;          // CUDA ordinal
@@ -44,12 +44,12 @@ struct CudaOptions {
   // slow.
   bool host_visible = false;
   // Who looks for ranks that keep others waiting at a stage, borrowed; null: nobody.
-  StageWatch* stages = nullptr;
+  AgreementWatch* watch = nullptr;
   // How long ranks may wait for each other while they prepare and close: at least this, since one
   // may measure kernels, or free many communicators.
   std::int64_t least_patience_ms = 60'000;
   // For tests of faults: called by a rank that comes to a stage. It may wait, or throw.
-  std::function<void(Rank, RankStage)> at_stage;
+  std::function<void(Rank, CommonWait)> at_common_wait;
 };
 
 // GPUs that can be used; 0 without a driver.

@@ -145,13 +145,13 @@ void CudaDevice::resolve(const PhysicalGraph& graph, Rank rank) {
   program_ = std::make_unique<CudaProgram>(graph, rank, options_, exchange_);
 }
 
-void CudaDevice::come_to(RankStage stage) {
-  if (options_.at_stage) options_.at_stage(rank_, stage);
+void CudaDevice::come_to(CommonWait stage) {
+  if (options_.at_common_wait) options_.at_common_wait(rank_, stage);
 }
 
 void CudaDevice::meet(std::string_view what) {
-  if (options_.stages == nullptr) return;
-  options_.stages->enter(rank_, what, patience());
+  if (options_.watch == nullptr) return;
+  options_.watch->enter(rank_, what, patience());
 }
 
 std::chrono::milliseconds CudaDevice::patience() const {
@@ -159,12 +159,12 @@ std::chrono::milliseconds CudaDevice::patience() const {
 }
 
 void CudaDevice::met() {
-  if (options_.stages != nullptr) options_.stages->leave(rank_);
+  if (options_.watch != nullptr) options_.watch->leave(rank_);
 }
 
 void CudaDevice::allocate() {
   bind();
-  come_to(RankStage::kPrepare);
+  come_to(CommonWait::kPrepare);
   program_->allocate();
   meet("with memory");
 }
@@ -200,8 +200,8 @@ void CudaDevice::connect(HostAgreement& group) {
   group_ = &group;
   met();
   if (exchange_ == nullptr) return;
-  come_to(RankStage::kConnect);
-  const StageWatch::Meeting meeting(options_.stages, rank_, "connecting", timeout_);
+  come_to(CommonWait::kConnect);
+  const AgreementWatch::Wait meeting(options_.watch, rank_, "connecting", timeout_);
   std::vector<CudaCommunication*> all;
   for (const auto& launch : program_->communications())
     all.insert(all.end(), launch.begin(), launch.end());
@@ -486,8 +486,8 @@ std::unique_ptr<Replay> CudaDevice::capture(const Tape& tape) {
 }
 
 bool CudaDevice::all_can_capture(bool own) {
-  come_to(RankStage::kCapture);
-  const StageWatch::Meeting meeting(options_.stages, rank_, "whose steps can be graphs", timeout_);
+  come_to(CommonWait::kCapture);
+  const AgreementWatch::Wait meeting(options_.watch, rank_, "whose steps can be graphs", timeout_);
   const std::byte can{static_cast<unsigned char>(own ? 1 : 0)};
   const std::vector<HostBytes> all = group_->all_gather(std::span(&can, 1));
   return std::all_of(all.begin(), all.end(),
@@ -509,8 +509,8 @@ void CudaDevice::drop_if_aborted() {
 void CudaDevice::close() {
   met();  // one that failed while it was prepared
   bind();
-  come_to(RankStage::kClose);
-  const StageWatch::Meeting meeting(options_.stages, rank_, "closing", patience());
+  come_to(CommonWait::kClose);
+  const AgreementWatch::Wait meeting(options_.watch, rank_, "closing", patience());
   if (exchange_ != nullptr) exchange_->close(rank_);
 }
 

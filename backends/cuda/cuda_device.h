@@ -79,7 +79,7 @@ class CudaDevice final : public Device {
   Queue& queue(QueueRole role) { return queues_[static_cast<std::size_t>(role)]; }
   std::string who() const;
   void bind() const;  // the calling thread to this GPU
-  void come_to(RankStage stage);
+  void come_to(CommonWait stage);
   // From here on this rank waits for all others, until `met`.
   void meet(std::string_view what);
   std::chrono::milliseconds patience() const;  // while it may be busy for long

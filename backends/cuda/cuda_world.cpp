@@ -95,10 +95,10 @@ std::chrono::nanoseconds time_now() { return std::chrono::steady_clock::now().ti
 // do, or that somebody hears of it.
 class LastResort {
  public:
-  LastResort(const CudaExchange& exchange, const StageWatch& stages,
+  LastResort(const CudaExchange& exchange, const AgreementWatch& watched,
              const CudaWorldOptions& options, std::function<void(const std::string&)> abort)
       : exchange_(exchange),
-        stages_(stages),
+        watched_(watched),
         options_(options),
         abort_(std::move(abort)),
         thread_([this] { watch(); }) {}
@@ -132,13 +132,13 @@ class LastResort {
   }
 
   bool end_if_late() const {
-    const std::optional<std::string> late = stages_.late();
+    const std::optional<std::string> late = watched_.late();
     if (late) abort_(*late);
     return late.has_value();
   }
 
   const CudaExchange& exchange_;
-  const StageWatch& stages_;
+  const AgreementWatch& watched_;
   const CudaWorldOptions& options_;
   const std::function<void(const std::string&)> abort_;
   std::mutex mutex_;  // of is_over_
@@ -211,7 +211,7 @@ struct CudaWorld::Impl {
       return std::make_unique<LocalExchange>(graph, std::chrono::milliseconds(options.timeout_ms));
     std::optional<RanksElsewhere> elsewhere;
     if (processes)
-      elsewhere = {.are_here = [this](Rank rank) { return processes->is_here(rank); },
+      elsewhere = {.is_here = [this](Rank rank) { return processes->is_here(rank); },
                    .enqueued =
                        [this](Rank rank) {
                          return peers ? peers->of(rank) : std::optional<PeerProgress::Counts>();
@@ -224,13 +224,13 @@ struct CudaWorld::Impl {
     if (collectives == CudaCollectives::kLocal) let_reach_each_other(gpus);
     const bool are_several = graph.ranks.size() > 1;
     if (are_several) exchange = make_exchange(graph, collectives);
-    if (are_several) stages.emplace(own_ranks, graph.ranks.size(), time_now);
+    if (are_several) watch.emplace(own_ranks, graph.ranks.size(), time_now);
     for (const Rank rank : own_ranks) {
       CudaOptions own = options.each;
       own.device = gpu_of_rank[rank.index()];
       if (are_several) {
         own.choices = choices;
-        own.stages = &*stages;
+        own.watch = &*watch;
         own.graphs = own.graphs && options.graphs_of_several && can_all_replay(graph);
       }
       std::unique_ptr<CudaDevice>& device = devices[rank.index()];
@@ -243,7 +243,7 @@ struct CudaWorld::Impl {
 
   void prepare(const PhysicalGraph& graph) {
     if (exchange)
-      last_resort.emplace(*exchange, *stages, options,
+      last_resort.emplace(*exchange, *watch, options,
                           [this](const std::string& late) { abort(late); });
     if (processes && exchange)
       peers.emplace(
@@ -279,11 +279,11 @@ struct CudaWorld::Impl {
   }
   // What a rank does at last before it is joined.
   void wait_for_others(Rank rank, std::string_view what) {
-    if (stages) stages->enter(rank, what, patience());
+    if (watch) watch->enter(rank, what, patience());
   }
   void have_come() {
     for (const Rank rank : own_ranks)
-      if (stages) stages->leave(rank);
+      if (watch) watch->leave(rank);
   }
 
   // Whoever fails while ranks connect ends the others by an abort.
@@ -324,8 +324,8 @@ struct CudaWorld::Impl {
     const Rank own = processes ? processes->group.rank() : Rank(0);
     for (const Rank leader : leaders) {
       {
-        const StageWatch::Meeting meeting(leader != own && stages ? &*stages : nullptr,
-                                          group.rank(), "with kernels of others", patience());
+        const AgreementWatch::Wait meeting(leader != own && watch ? &*watch : nullptr, group.rank(),
+                                           "with kernels of others", patience());
         group.agree_after([&] {
           if (leader == own) device.make_kernels();
         });
@@ -410,7 +410,7 @@ struct CudaWorld::Impl {
   RankAgreements agreements;
   const std::shared_ptr<MeasuredChoices> choices = std::make_shared<MeasuredChoices>();
   std::unique_ptr<CudaExchange> exchange;            // of several ranks
-  std::optional<StageWatch> stages;                  // likewise
+  std::optional<AgreementWatch> watch;               // likewise
   std::vector<std::unique_ptr<CudaDevice>> devices;  // by rank; nullptr: in another process
   std::optional<LastResort> last_resort;
   std::optional<PeerProgress> peers;  // of several processes

@@ -22,9 +22,9 @@ namespace sextant {
 
 bool has_nccl();
 
-// What is known of ranks in other processes.
+// Which ranks are in this process, and what the others answer.
 struct RanksElsewhere {
-  std::function<bool(Rank)> are_here;
+  std::function<bool(Rank)> is_here;
   // By group, how many communications the rank has enqueued; nothing: its process does not answer.
   std::function<std::optional<std::vector<std::int64_t>>(Rank)> enqueued;
 };
@@ -60,7 +60,7 @@ class NcclExchange final : public CudaExchange {
 
   void check_not_aborted() const;
   void enqueue_exchange(Member& member, std::span<const Part> parts);
-  bool is_here(Rank rank) const { return !elsewhere_ || elsewhere_->are_here(rank); }
+  bool is_here(Rank rank) const { return !elsewhere_ || elsewhere_->is_here(rank); }
   // Nothing: its process does not answer.
   std::optional<std::int64_t> enqueued_by(Rank rank, GroupId group) const;
   using Meeting = std::vector<const CudaCommunication*>;  // by member; nullptr: not here

@@ -1,4 +1,4 @@
-// The one place where errors with formatted texts are thrown.
+// What `fail` and `require` do, compiled once for all types of arguments.
 #include "core/base/check.h"
 
 namespace sextant {

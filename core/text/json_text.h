@@ -1,5 +1,5 @@
-// JSON values as text and back: the one place where the library's writer and parser are compiled,
-// which cost three seconds wherever they are called. Only .cpp files that already include
+// JSON values as text and back: the library's writer and parser, compiled once for what includes
+// this; they cost three seconds wherever they are called. Only .cpp files that already include
 // nlohmann/json.hpp include this.
 #pragma once
 

@@ -14,7 +14,6 @@
 #include <doctest/doctest.h>
 #include <fmt/core.h>
 
-#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -414,45 +413,38 @@ TEST_CASE("sums of several matrices in one launch are the exact sums of each" *
       }
 }
 
-// Not a test of numbers: what a layer of GPT-2 medium takes, 16 x 1024 tokens.
-TEST_CASE("times of q, k and v together and apart" * doctest::skip(!has_gpu())) {
+TEST_CASE("what is made together of a layer of GPT-2 medium, 16 x 1024 tokens, is no slower" *
+          doctest::skip(!has_gpu())) {
   constexpr std::int64_t kTokens = 16384, kWidth = 1024;
+  constexpr double kNoise = 1.05;
   CudaOptions options;
   options.tune_matmuls = true;
   options.choices = std::make_shared<MeasuredChoices>();
   CudaContext device(options);
   const CudaKernelTable table = cuda_kernels();
-  const auto report = [&](const std::string& name, const Calls& calls) {
-    double apart = 0;
-    for (const KernelContext& call : calls.contexts()) {
-      const auto kernel = table.make(call, device);
-      apart += kernel == nullptr ? NAN : seconds_of(*kernel);
-    }
+  const auto check = [&](const std::string& name, const Calls& calls) {
     const CudaKernelOfCalls made = table.make_together(calls.contexts(), device);
-    const std::string together =
-        made.num_calls == 0
-            ? "not faster"
-            : fmt::format("{:.1f} us of {}", seconds_of(*made.kernel) * 1e6, made.num_calls);
-    fmt::print("together {:<32} {:8.1f} us apart, {}\n", name, apart * 1e6, together);
+    if (made.num_calls == 0) return;
+    double apart = 0;
+    for (std::size_t call = 0; call < made.num_calls; ++call)
+      apart += seconds_of(*table.make(calls.contexts()[call], device));
+    CHECK_MESSAGE(seconds_of(*made.kernel) <= kNoise * apart, name);
   };
   for (const std::string kind : {"matmul", "matmul_bias"})
     for (const Lie lie : {Lie::kRegular, Lie::kAnywhere}) {
       Calls calls(kind, lie, true);
       calls.add_matmuls({kTokens, kWidth, kWidth}, 3, false);
-      report(name_of(kind, lie), calls);
+      check(name_of(kind, lie), calls);
     }
   for (const std::string kind : {"matmul_grad_weight", "matmul_grad_weight_bias"})
-    for (const std::size_t count : {3, 4})
-      for (const Lie lie : {Lie::kRegular, Lie::kAnywhere}) {
-        Calls calls(kind, lie, true);
-        calls.add_gradients({kWidth, kWidth, kTokens}, count, false, false);
-        report(name_of(kind, lie), calls);
-      }
+    for (const Lie lie : {Lie::kRegular, Lie::kAnywhere}) {
+      Calls calls(kind, lie, true);
+      calls.add_gradients({kWidth, kWidth, kTokens}, 4, false, false);
+      check(name_of(kind, lie), calls);
+    }
   Calls sums("reduce_to_bias", Lie::kRegular, true);
   sums.add_sums(kTokens, kWidth, 3, false);
-  report("reduce_to_bias", sums);
-  for (const auto& [key, choice] : options.choices->products)
-    fmt::print("{:9.1f} us {}\n", choice.seconds * 1e6, key);
+  check("reduce_to_bias", sums);
 }
 
 TEST_CASE("four calls of which three are faster together leave the last to itself" *

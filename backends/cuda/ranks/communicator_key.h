@@ -47,14 +47,12 @@ struct CompanyLoad {
   double seconds = 0, bytes = 0;
   double waiting_share = 0;
 };
-// Going slowly: 4 blocks, and products beside them cut for the other processors. Measured on two
-// H200, ms of a step so and with 16 blocks and whole products: GPT-2 medium dp=2 84.3 and 88.5,
-// where 4 blocks take 0.35 of the time of what is beside them and nobody waits; xl dp=2 (0.67) 191
-// and 187; xl zero=1 (0.41, but 6 % of waiting) 205 and 188; 2.7B zero=3 (0.52, 7 %) 299 and 279.
-// So it pays while both have room and nobody waits. With a collective per layer xl dp=2 takes 177
-// and 181 as well (computation beside it is 1.15 and 1.27 times as long), medium 81.4 and 81.6. GPT
-// 6.7B zero=3 on four (0.27 by the parts that a member has, 0.8 by what passes a link): 707 slowly,
-// where the collectives are under way for 665.
+// Going slowly: 4 blocks, and products beside them cut for the other processors. It pays while both
+// have room and nobody waits. Slowly and with 16 blocks, ms of a step on two H200, by the share of
+// what is beside that 4 blocks take: GPT-2 xl dp=2 (0.67) 177 and 181, medium dp=2 (0.35) 81.4 and
+// 81.6; with a collective per matrix, xl zero=1 (0.41, 6 % of waiting) 205 and 188, 2.7B zero=3
+// (0.52, 7 %) 299 and 279. On four, GPT 6.7B zero=3 (0.8) 707 slowly, its collectives under way for
+// 665.
 inline constexpr int kBlocksInCompany = 4;
 inline constexpr double kSlowBytesPerSecond = 82e9;       // of 4 blocks
 inline constexpr double kProductFlopsPerSecond = 550e12;  // on the average of a step

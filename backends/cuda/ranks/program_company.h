@@ -25,8 +25,8 @@ struct ProgramCompany {
   std::vector<int> taken;
 };
 
-// What a member sends or receives at once, whichever is more: of n members n - 1 parts of a gather
-// or a reduce-scatter, both for a sum that all get.
+// Bytes that one member sends or receives over its link, whichever is more: of n members n - 1
+// parts for a gather or a reduce-scatter, 2 (n - 1) / n of the tensor for an all_reduce.
 double link_bytes(const CollectiveScript& script, std::size_t members);
 
 // `seconds`: by run, of computation; `bytes`: by run, of communications. `processors_of_slow`: that

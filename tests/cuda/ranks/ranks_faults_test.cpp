@@ -107,8 +107,8 @@ class FaultRun {
   }
 
   // Of rank 1 where it comes to a stage.
-  Outcome run(RankStage stage, const Fault& fault) {
-    options_.each.at_stage = [this, stage, fault](Rank rank, RankStage now) {
+  Outcome run(CommonWait stage, const Fault& fault) {
+    options_.each.at_common_wait = [this, stage, fault](Rank rank, CommonWait now) {
       if (rank == Rank(1) && now == stage && !is_begun_.exchange(true)) begin(fault);
     };
     FaultyHost host(-1, [] {});
@@ -233,15 +233,15 @@ namespace {
 
 struct StageFault {
   const char* name;  // as doctest's and the table's
-  RankStage stage;
+  CommonWait stage;
   const char* meeting;  // that the other rank waits in
   bool graphs = false;
 };
 constexpr StageFault kStages[] = {
-    {"prepare", RankStage::kPrepare, "with memory"},
-    {"connect", RankStage::kConnect, "connecting"},
-    {"capture", RankStage::kCapture, "whose steps can be graphs", true},
-    {"close", RankStage::kClose, "closing"}};
+    {"prepare", CommonWait::kPrepare, "with memory"},
+    {"connect", CommonWait::kConnect, "connecting"},
+    {"capture", CommonWait::kCapture, "whose steps can be graphs", true},
+    {"close", CommonWait::kClose, "closing"}};
 
 void say(const std::string& what, const RankCards& cards, const StageFault& at,
          const Outcome& outcome) {
@@ -267,9 +267,9 @@ void check_stops(const RankCards& cards) {
     const Outcome outcome = FaultRun(kData, at.graphs, cards).run(at.stage, stop_until_heard);
     say("stop", cards, at, outcome);
     // A run that is over has nobody to throw at: its owner is told.
-    if (at.stage != RankStage::kClose) CHECK(outcome.code == ErrorCode::kRankFailed);
+    if (at.stage != CommonWait::kClose) CHECK(outcome.code == ErrorCode::kRankFailed);
     CHECK(outcome.seconds < kMost_s);
-    check_contains(outcome.text, {"rank 0: waited in meeting", at.meeting, "ranks 0 arrived",
+    check_contains(outcome.text, {"rank 0: waited in agreement", at.meeting, "ranks 0 arrived",
                                   "ranks 1 did not", "for 3 s"});
   }
   check_usable(cards);
@@ -280,7 +280,7 @@ void check_failures(const RankCards& cards) {
   for (const StageFault& at : kStages) {
     if (!is_stage_of(cards, at)) continue;
     // Whoever frees communicators may wait for the one that does not: in a process of its own.
-    if (is_nccl && at.stage == RankStage::kClose) continue;
+    if (is_nccl && at.stage == CommonWait::kClose) continue;
     CAPTURE(at.name);
     const auto begin = Clock::now();
     const Outcome outcome =
@@ -290,7 +290,7 @@ void check_failures(const RankCards& cards) {
     say("fail", cards, at, outcome);
     CHECK(outcome.teardown_s < 5);
     CHECK(seconds_since(begin) < 30);
-    if (at.stage == RankStage::kClose) {
+    if (at.stage == CommonWait::kClose) {
       CHECK_FALSE(outcome.code.has_value());  // all steps were done
       continue;
     }
@@ -396,7 +396,7 @@ TEST_CASE("planted: a rank of two GPUs fails while it closes" *
           doctest::skip(std::getenv(kFailsClosing) == nullptr)) {
   FaultRun run(kData, false);
   run.end_process_when_given_up();
-  const Outcome outcome = run.run(RankStage::kClose, [](const std::atomic<bool>&) {
+  const Outcome outcome = run.run(CommonWait::kClose, [](const std::atomic<bool>&) {
     throw Error(ErrorCode::kDevice, "the card of rank 1 is gone");
   });
   CHECK_FALSE(outcome.code.has_value());  // all steps were done

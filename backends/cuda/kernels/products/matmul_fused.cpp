@@ -21,42 +21,40 @@ namespace {
 // Whether somebody outside reads it.
 bool is_wanted(const KernelOperand& out) { return out.data != nullptr; }
 
-using Head = MatmulHead;
-
 // The product of a matmul that nobody outside reads, written to `y` instead.
-std::optional<Head> head_of(const KernelContext& matmul, const KernelOperand& y) {
+std::optional<MatmulHead> head_of(const KernelContext& matmul, const KernelOperand& y) {
   if (is_wanted(matmul.out[0])) return std::nullopt;
   return matmul_head(matmul, y);
 }
 
 // False where the last member adds something that is stretched, or adds to what is there.
-bool add_other(Head& head, const KernelContext& add) {
+bool add_other(MatmulHead& head, const KernelContext& add) {
   const KernelOperand& other = add.in[is_wanted(add.in[0]) ? 0 : 1];
   if (other.local != add.out[0].local || add.accumulate[0]) return false;
   head.addresses.c = other.data;
   return true;
 }
 
-bool has_gelu(const Head& head, const KernelContext& gelu) {
+bool has_gelu(const MatmulHead& head, const KernelContext& gelu) {
   const bool is_16_bit = head.product.out == DType::kBF16 || head.product.out == DType::kF16;
   return is_16_bit && gelu.attributes().text("approximate") == "tanh" && !gelu.accumulate[0];
 }
 
 // The second matrix of an epilogue has columns of whole 16 bytes.
-bool set_aux(Head& head, std::byte* aux) {
+bool set_aux(MatmulHead& head, std::byte* aux) {
   if (head.product.m % 8 != 0) return false;
   head.addresses.aux = aux;
   return true;
 }
 
-std::unique_ptr<CudaKernel> make(const Head& head, CudaContext& device) {
+std::unique_ptr<CudaKernel> make(const MatmulHead& head, CudaContext& device) {
   return make_product(head.product, head.addresses, device);
 }
 
 std::unique_ptr<CudaKernel> make_matmul_bias(const KernelContext& call, CudaContext& device) {
   MemberCalls members(call);
   const KernelContext& bias_add = members[1];
-  std::optional<Head> head = head_of(members[0], bias_add.out[0]);
+  std::optional<MatmulHead> head = head_of(members[0], bias_add.out[0]);
   if (!head || !add_bias(*head, bias_add)) return nullptr;
   if (bias_add.accumulate[0]) head->addresses.c = head->addresses.d;
   return make(*head, device);
@@ -66,7 +64,7 @@ std::unique_ptr<CudaKernel> make_matmul_bias_gelu(const KernelContext& call, Cud
   MemberCalls members(call);
   const KernelContext &bias_add = members[1], &gelu = members[2];
   const KernelOperand& before = bias_add.out[0];
-  std::optional<Head> head = head_of(members[0], gelu.out[0]);
+  std::optional<MatmulHead> head = head_of(members[0], gelu.out[0]);
   if (!head || !add_bias(*head, bias_add) || !has_gelu(*head, gelu) || bias_add.accumulate[0])
     return nullptr;
   if (is_wanted(before) && !set_aux(*head, before.data)) return nullptr;
@@ -77,7 +75,7 @@ std::unique_ptr<CudaKernel> make_matmul_bias_gelu(const KernelContext& call, Cud
 
 std::unique_ptr<CudaKernel> make_matmul_bias_add(const KernelContext& call, CudaContext& device) {
   MemberCalls members(call);
-  std::optional<Head> head = head_of(members[0], members[2].out[0]);
+  std::optional<MatmulHead> head = head_of(members[0], members[2].out[0]);
   if (!head || is_wanted(members[1].out[0]) || !add_bias(*head, members[1]) ||
       !add_other(*head, members[2]))
     return nullptr;
@@ -86,7 +84,7 @@ std::unique_ptr<CudaKernel> make_matmul_bias_add(const KernelContext& call, Cuda
 
 std::unique_ptr<CudaKernel> make_matmul_add(const KernelContext& call, CudaContext& device) {
   MemberCalls members(call);
-  std::optional<Head> head = head_of(members[0], members[1].out[0]);
+  std::optional<MatmulHead> head = head_of(members[0], members[1].out[0]);
   if (!head || !add_other(*head, members[1])) return nullptr;
   return make(*head, device);
 }
@@ -95,7 +93,7 @@ std::unique_ptr<CudaKernel> make_matmul_gelu_grad(const KernelContext& call, Cud
   MemberCalls members(call);
   const KernelContext& grad = members[1];
   const KernelOperand &before = grad.in[0], &y = grad.out[0];
-  std::optional<Head> head = head_of(members[0], y);
+  std::optional<MatmulHead> head = head_of(members[0], y);
   if (!head || before.local != y.local || !has_gelu(*head, grad) || !set_aux(*head, before.data))
     return nullptr;
   head->product.epilogue = ProductEpilogue::kGeluGrad;
@@ -123,7 +121,7 @@ std::unique_ptr<CudaKernel> make_grad_weight_bias(const KernelContext& call, Cud
   const KernelContext &product = members[0], &sum = members[1];
   const KernelOperand& db = sum.out[0];
   const DType out = product.out[0].local.dtype;
-  std::optional<Head> head = grad_weight_head(product);
+  std::optional<MatmulHead> head = grad_weight_head(product);
   if (!head || db.local != TensorType{Shape{product.in[1].local.shape.extents().back()}, out} ||
       size_of(db.local).value > kProductSumBytes ||
       (sum.accumulate[0] && size_of(out).value < 4))  // it would be rounded twice

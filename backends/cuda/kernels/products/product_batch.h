@@ -29,14 +29,15 @@ class ProductPointers {
   bool accumulates_ = false;
 };
 
-// A batch of `each`, with the epilogue kNone or kBias, where it was measured to be faster by more
-// than a hundredth than smaller batches and calls like `alone`, as many of which leave `more`
-// seconds less to do; times are those of the first so many products. Nothing where it is not, where
-// nothing is measured, where a matrix does not begin at a multiple of 256, and where results of 16
-// bits accumulate. The matrices of one product may be operands of another, but not results.
+// One call for all products, which are like `each`, with the epilogue kNone or kBias. Nothing
+// unless it was measured to take at least a hundredth less than the cheapest division into smaller
+// batches and calls like `alone`; as many of these save `saved_by_singles_s` seconds together by
+// epilogues that a batch cannot have. Nothing either without tuning, where a matrix does not begin
+// at a multiple of 256 bytes, and where results of 16 bits accumulate. The matrices of one product
+// may be operands of another, but not results.
 std::unique_ptr<CudaKernel> make_product_batch(const Product& each,
                                                std::span<const ProductAddresses> addresses,
-                                               const ProductCall& alone, double more,
+                                               const ProductCall& alone, double saved_by_singles_s,
                                                CudaContext& device);
 
 }  // namespace sextant

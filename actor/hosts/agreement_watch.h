@@ -18,32 +18,32 @@
 namespace sextant {
 
 // Any thread.
-class StageWatch {
+class AgreementWatch {
  public:
   using Patience = std::chrono::milliseconds;
 
   // `ranks`: those of this process, of `job_ranks`. `now`: since whenever; never goes back.
-  StageWatch(std::vector<Rank> ranks, std::size_t job_ranks,
-             std::function<std::chrono::nanoseconds()> now);
+  AgreementWatch(std::vector<Rank> ranks, std::size_t job_ranks,
+                 std::function<std::chrono::nanoseconds()> now);
 
   // A rank's wait for all others, who make the same wait; `leave` also of a rank that is in none.
   void enter(Rank rank, std::string_view name, Patience patience);
   void leave(Rank rank);
-  class Meeting {
+  class Wait {
    public:
     // `watch` nullptr: nobody looks.
-    Meeting(StageWatch* watch, Rank rank, std::string_view name, Patience patience)
+    Wait(AgreementWatch* watch, Rank rank, std::string_view name, Patience patience)
         : watch_(watch), rank_(rank) {
       if (watch_ != nullptr) watch_->enter(rank_, name, patience);
     }
-    ~Meeting() {
+    ~Wait() {
       if (watch_ != nullptr) watch_->leave(rank_);
     }
-    Meeting(const Meeting&) = delete;
-    Meeting& operator=(const Meeting&) = delete;
+    Wait(const Wait&) = delete;
+    Wait& operator=(const Wait&) = delete;
 
    private:
-    StageWatch* const watch_;
+    AgreementWatch* const watch_;
     const Rank rank_;
   };
 
