@@ -120,6 +120,11 @@ void RankAgreements::exchange(std::unique_lock<std::mutex>& lock) {
       if (!abort_reason_) abort_reason_ = reason_of_abort(error);
       changed_.notify_all();
       return;
+    } catch (const std::exception& error) {
+      lock.lock();
+      if (!abort_reason_) abort_reason_ = error.what();
+      changed_.notify_all();
+      return;
     }
     lock.lock();
   }

@@ -489,7 +489,7 @@ bool CudaDevice::all_can_capture(bool own) {
   come_to(CommonWait::kCapture);
   const AgreementWatch::Wait meeting(options_.watch, rank_, "whose steps can be graphs", timeout_);
   const std::byte can{static_cast<unsigned char>(own ? 1 : 0)};
-  const std::vector<HostBytes> all = group_->all_gather(std::span(&can, 1));
+  const std::vector<HostBytes> all = group_.load()->all_gather(std::span(&can, 1));
   return std::all_of(all.begin(), all.end(),
                      [](const HostBytes& bytes) { return bytes.front() == std::byte{1}; });
 }
@@ -592,7 +592,7 @@ void CudaDevice::abort(const std::string& reason) {
     const std::lock_guard lock(mutex_);
     if (!aborted_) aborted_ = reason;
   }
-  if (group_ != nullptr) group_->abort(reason);
+  if (HostAgreement* const group = group_.load()) group->abort(reason);
   if (exchange_ == nullptr) return;
   exchange_->announce_abort(reason);
   std::thread ending([&] { exchange_->abort(reason, rank_); });

@@ -12,6 +12,7 @@
 #include "backends/cuda/launch_fences.h"
 
 #include <array>
+#include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -116,7 +117,7 @@ class CudaDevice final : public Device {
 
   CudaOptions options_;
   CudaExchange* exchange_;
-  HostAgreement* group_ = nullptr;
+  std::atomic<HostAgreement*> group_ = nullptr;  // whoever aborts may not be the rank
   const std::chrono::milliseconds timeout_;
   DeviceSpec spec_;
   Rank rank_;

@@ -7,6 +7,7 @@
 #include "backends/cuda/cuda_check.h"
 #include "backends/cuda/cuda_device.h"
 #include "backends/cuda/cuda_memory.h"
+#include "backends/cuda/last_resort.h"
 #include "backends/cuda/local_exchange.h"
 #include "backends/cuda/measured_choices.h"
 #include "backends/cuda/nccl_exchange.h"
@@ -91,62 +92,6 @@ void let_reach_each_other(const std::set<int>& gpus) {
 
 std::chrono::nanoseconds time_now() { return std::chrono::steady_clock::now().time_since_epoch(); }
 
-// Sees to it that ranks which keep others waiting end all, and that those which were told to end
-// do, or that somebody hears of it.
-class LastResort {
- public:
-  LastResort(const CudaExchange& exchange, const AgreementWatch& watched,
-             const CudaWorldOptions& options, std::function<void(const std::string&)> abort)
-      : exchange_(exchange),
-        watched_(watched),
-        options_(options),
-        abort_(std::move(abort)),
-        thread_([this] { watch(); }) {}
-  ~LastResort() {
-    {
-      const std::lock_guard lock(mutex_);
-      is_over_ = true;
-    }
-    over_.notify_all();
-    thread_.join();
-  }
-
- private:
-  using Clock = std::chrono::steady_clock;
-  static constexpr std::chrono::milliseconds kLook{100};
-  // From the abort on: freeing communicators takes half a second each.
-  static constexpr std::chrono::seconds kGrace{4};
-
-  void watch() {
-    std::optional<Clock::time_point> ends_by;
-    std::unique_lock lock(mutex_);
-    while (!over_.wait_for(lock, kLook, [this] { return is_over_; })) {
-      const Clock::time_point now = Clock::now();
-      if (!ends_by && end_if_late()) ends_by = now + kGrace;
-      const std::optional<std::string> reason = exchange_.abort_reason();
-      if (reason && !ends_by) ends_by = now + kGrace;
-      if (!ends_by || now <= *ends_by) continue;
-      if (options_.give_up) options_.give_up(reason.value_or("ranks did not end"));
-      return;
-    }
-  }
-
-  bool end_if_late() const {
-    const std::optional<std::string> late = watched_.late();
-    if (late) abort_(*late);
-    return late.has_value();
-  }
-
-  const CudaExchange& exchange_;
-  const AgreementWatch& watched_;
-  const CudaWorldOptions& options_;
-  const std::function<void(const std::string&)> abort_;
-  std::mutex mutex_;  // of is_over_
-  std::condition_variable over_;
-  bool is_over_ = false;
-  std::thread thread_;
-};
-
 }  // namespace
 
 CudaCollectives collectives_of(std::size_t ranks, const CudaWorldOptions& options) {
@@ -166,7 +111,9 @@ struct CudaWorld::Impl {
     together([&] { resolve(graph, collectives); });
     try {
       prepare(graph);
-    } catch (...) {
+    } catch (const std::exception& error) {
+      // Others may wait for what does not come.
+      if (processes && !is_agreed) agreements.abort(error.what());
       end();
       throw;
     }
@@ -189,12 +136,13 @@ struct CudaWorld::Impl {
       return collectives_for(options.collectives, gpu_of_rank, has_nccl());
     }
     std::vector<int> usable;
+    std::vector<std::string> names;
     together([&] {
       require(num_cuda_devices() > 0, ErrorCode::kDevice, "no usable GPU: {}",
               why_no_cuda_device());
       usable = usable_gpus(options.gpus, num_cuda_devices());
+      names = names_of(usable);
     });
-    const std::vector<std::string> names = names_of(usable);
     const std::vector<std::string> card_of_rank =
         cards_of_job(gathered_cards(*processes, names), options.ranks_per_gpu);
     gpu_of_rank.assign(devices.size(), -1);
@@ -243,8 +191,8 @@ struct CudaWorld::Impl {
 
   void prepare(const PhysicalGraph& graph) {
     if (exchange)
-      last_resort.emplace(*exchange, *watch, options,
-                          [this](const std::string& late) { abort(late); });
+      last_resort.emplace(
+          *exchange, *watch, [this](const std::string& late) { abort(late); }, options.give_up);
     if (processes && exchange)
       peers.emplace(
           *processes, [this](Rank rank) { return exchange->enqueued(rank); },
@@ -270,9 +218,12 @@ struct CudaWorld::Impl {
         if (!agreed) agreed = error;
       }
     });
+    is_agreed = agreed.has_value();
     if (agreed) throw Error(*agreed);
   }
 
+  // While another process measures all kernels of a program, nothing else happens.
+  static constexpr int kPatienceWithMeasuring = 10;
   // Of waits for what takes as long as kernels are measured or communicators are freed.
   std::chrono::milliseconds patience() const {
     return std::chrono::milliseconds(std::max(options.timeout_ms, options.each.least_patience_ms));
@@ -319,7 +270,8 @@ struct CudaWorld::Impl {
     return ordered;
   }
 
-  // Leaders measure one after another and tell all others, which then find every choice made.
+  // Leaders measure one after another and tell all others. What nobody has measured by then, of
+  // shapes that only some ranks of a program have, is left to heuristics, which are one for all.
   void make_kernels(CudaDevice& device, HostAgreement& group, const std::vector<Rank>& leaders) {
     const Rank own = processes ? processes->group.rank() : Rank(0);
     for (const Rank leader : leaders) {
@@ -336,6 +288,7 @@ struct CudaWorld::Impl {
           group.broadcast(group.rank() == root ? choices->to_bytes() : HostBytes(), root);
       if (leader != own) choices->add(found);
     }
+    choices->complete();
     group.agree_after([&] {
       if (std::find(leaders.begin(), leaders.end(), own) == leaders.end()) device.make_kernels();
     });
@@ -412,6 +365,7 @@ struct CudaWorld::Impl {
   std::unique_ptr<CudaExchange> exchange;            // of several ranks
   std::optional<AgreementWatch> watch;               // likewise
   std::vector<std::unique_ptr<CudaDevice>> devices;  // by rank; nullptr: in another process
+  bool is_agreed = false;  // the error that is thrown is that of all ranks
   std::optional<LastResort> last_resort;
   std::optional<PeerProgress> peers;  // of several processes
 };

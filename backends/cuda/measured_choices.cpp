@@ -52,6 +52,11 @@ void take_choices(std::span<const std::byte>& bytes, std::map<std::string, Value
 
 }  // namespace
 
+void MeasuredChoices::complete() {
+  const std::lock_guard lock(mutex);
+  is_complete = true;
+}
+
 HostBytes MeasuredChoices::to_bytes() {
   const std::lock_guard lock(mutex);
   HostBytes bytes;

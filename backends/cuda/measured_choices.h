@@ -25,11 +25,13 @@ struct MeasuredChoices {
   // Held while a rank measures: the others wait for what it finds.
   std::mutex mutex;
   bool has_read_file = false;
+  bool is_complete = false;                       // what is not known here is not measured any more
   std::map<std::string, ProductChoice> products;  // measured, here or when the file was made
   // The number of the fastest plan that a library proposes, by what the plans are for.
   std::map<std::string, std::size_t> plans;
 
   // Takes the mutex.
+  void complete();
   HostBytes to_bytes();
   // What is known here already stays. Takes the mutex.
   void add(std::span<const std::byte> bytes);

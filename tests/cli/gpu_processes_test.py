@@ -88,6 +88,7 @@ def check_checkpoints(program):
     expect(codes == [0, 0], f"exit codes {codes}: {said}")
     losses = losses_of(program, "whole")
     for folder in ("in one", "in two"):
+        expect(len(losses_of(program, folder)) == 6, f"{folder}: {len(losses_of(program, folder))} steps behind the checkpoint")
         for step, loss in losses_of(program, folder).items():
             expect(losses[step] == loss, f"{folder}: step {step} has loss {loss}, without a stop {losses[step]}")
 
@@ -115,7 +116,7 @@ def check_refused(program):
     """What cannot be over processes ends both, with one code."""
     with_text(program)
     for more, says in ((["--collectives", "local"], "--collectives local"), (["--gpus", "0"], "--ranks-per-gpu 2 would do"),
-                       (["--gpus", "0,1", "--ranks-per-gpu", "2"], "share 1 GPU"), (["--gpus", "7"], "GPU 7")):
+                       (["--gpus", "0,1", "--ranks-per-gpu", "2"], "share 1 GPU"), (["--gpus", str(num_gpus())], f"GPU {num_gpus()}")):
         codes, said = run_in_two(program, job_of("dp=2", "--steps", "2", *more))
         expect(len(set(codes)) == 1 and codes[0] in (2, 4, 5) and says in said, f"{more}: exit codes {codes}: {said}")
     others = {1: [program.path, *job_of("dp=2", "--steps", "2", "--graphs", "on")]}
@@ -145,6 +146,7 @@ def end_of(program, graphs, hit):
         end = time.monotonic() + 60
         while not any((program.folder / "saved").glob("step-*")) and job.mpirun.poll() is None and time.monotonic() < end:
             time.sleep(0.01)
+        expect(any((program.folder / "saved").glob("step-*")), f"it does not train: {job.said()}")
         begin = time.monotonic()
         hit(job)
         while job.exit_code(0) is None and time.monotonic() < begin + 40:

@@ -72,11 +72,15 @@ void PeerProgress::hear() {
 
 std::optional<PeerProgress::Counts> PeerProgress::of(Rank rank) {
   const std::lock_guard lock(mutex_);
-  Answer& known = answers_[rank];
+  const Answer known = answers_[rank];
   if (known.when != Clock::time_point{} && Clock::now() - known.when < kIsNew) return known.counts;
-  known.counts = ask(rank);
-  known.when = Clock::now();
-  return known.counts;
+  const std::optional<Counts> counts = ask(rank);
+  answers_[rank] = {Clock::now(), counts};
+  // Silence is of the process.
+  if (!counts)
+    for (const Rank beside : processes_.blocks.ranks_of(processes_.blocks.process_of(rank)))
+      answers_[beside] = {Clock::now(), counts};
+  return counts;
 }
 
 std::optional<PeerProgress::Counts> PeerProgress::ask(Rank rank) {

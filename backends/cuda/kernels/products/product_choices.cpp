@@ -181,7 +181,7 @@ std::optional<ProductChoice> ProductChoices::of(const ProductCall& call, CudaCon
   if (!options_.deterministic && is_aligned(call.addresses)) {
     std::unique_lock lock(choices_->mutex);
     std::optional<ProductChoice> choice = known(call, device);
-    if (!choice && measures_) choice = measured(call, device);
+    if (!choice && measures_ && !choices_->is_complete) choice = measured(call, device);
     lock.unlock();
     if (choice) return pays(call, *choice, device) ? choice : std::nullopt;
   }
@@ -240,6 +240,7 @@ std::optional<BatchTimes> ProductChoices::measured_times(const ProductCall& batc
   const auto known_apart = choices_->products.find(apart);
   if (known_together != choices_->products.end() && known_apart != choices_->products.end())
     return BatchTimes{known_together->second.seconds, known_apart->second.seconds};
+  if (choices_->is_complete) return std::nullopt;
   const std::optional<BatchTimes> times =
       times_of_batch(batch, choice.algorithm, each, alone.algorithm, device);
   if (!times) {
@@ -291,7 +292,9 @@ void ProductChoices::read_file() {
   const JsonCursor products = root.at("products");
   for (const std::string& key : products.keys()) {
     const JsonCursor product = products.at(key);
-    choices_->products[key] = {algorithm_of(product.at("algorithm")), product.at("seconds").real()};
+    // What another process has measured and told stays.
+    choices_->products.emplace(
+        key, ProductChoice{algorithm_of(product.at("algorithm")), product.at("seconds").real()});
   }
 }
 
