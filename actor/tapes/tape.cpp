@@ -91,6 +91,8 @@ class ProgramFacts {
   std::vector<std::vector<RunFacts>> facts_;
 };
 
+// More than 200 lines: entries, then waits, then meetings fill one tape, and each reads what the
+// one before it has kept by place and run.
 class Recorder {
  public:
   Recorder(const ProvenGraph& proven, const RankClasses& classes)

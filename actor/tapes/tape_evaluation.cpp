@@ -35,6 +35,8 @@ Table<TapeCallId, Duration> call_durations(const Inputs& in) {
 
 // `kTogether`: the network's members are over together, and all calls of a meeting last equally
 // long. `kWindow`: some queue may have as many launches as the window allows.
+// More than 200 lines: one pass whose inner loop must see times, queues and waits as members of one
+// object; the two parameters leave out what a tape does not need.
 template <bool kTogether, bool kWindow>
 class Evaluation {
  public:

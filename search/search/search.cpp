@@ -34,6 +34,8 @@ constexpr std::int64_t kBoundsPerOp = 10, kBoundsPerStaging = 400;
 // Of the best step: what takes more by its guess is not thought to win.
 constexpr double kPromising = 1.1;
 
+// More than 200 lines: what every step of the walk learns (plans, bounds, fates) decides what each
+// other part does next, so they share open nodes, the best plan and the counts.
 class Search {
  public:
   Search(const SearchProblem& problem, const SearchLimits& limits)

@@ -27,6 +27,8 @@ class Completions {
   virtual Time arrival_of(std::int32_t entry) const = 0;
 };
 
+// More than 200 lines: a communication that begins or ends changes shares of links and rates of
+// kernels, which move the ends of others; all of that is one state between two events.
 class Progress {
  public:
   // `shares` by place of the tape; empty: nobody slows anybody.
