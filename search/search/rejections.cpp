@@ -50,7 +50,7 @@ void Rejections::note_bound(const Strategy& node, std::int64_t leaves,
 void Rejections::note_miss(const Candidate& candidate) {
   Rejection& kind = of_kind(Rejection::Kind::kMemoryPlan, "");
   ++kind.count;
-  if (!is_closest_yet(candidate)) return;
+  if (!note_closest(candidate)) return;
   kind.example = candidate.strategy;
   kind.reason = text_of_excess(candidate.needed_memory, candidate.libraries, candidate.capacity);
 }
@@ -65,7 +65,7 @@ void Rejections::note_refusal(const Strategy& example, std::int64_t leaves,
   kind.count += leaves;
 }
 
-bool Rejections::is_closest_yet(const Candidate& candidate) {
+bool Rejections::note_closest(const Candidate& candidate) {
   const Bytes missing = candidate.needed_memory - candidate.capacity;
   if (closest_ && missing >= closest_->needed - closest_->capacity) return false;
   closest_ = {candidate.strategy, candidate.needed_memory, candidate.capacity};

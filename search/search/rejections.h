@@ -27,8 +27,8 @@ class Rejections {
   // `leaves` strategies like `example` cannot be compiled, for this reason.
   void note_refusal(const Strategy& example, std::int64_t leaves, const std::string& reason);
 
-  // Whether it is nearer to fitting than all that were compiled before; then it is the closest.
-  bool is_closest_yet(const Candidate& candidate);
+  // Keeps the candidate where it is nearer to fitting than all before; whether it is.
+  bool note_closest(const Candidate& candidate);
   const std::optional<ClosestMiss>& closest() const { return closest_; }
 
   // One for each kind of reason, by kind.

@@ -585,8 +585,8 @@ class Search {
   void compile_closest(const Strategy& strategy) {
     if (is_stopped()) return;
     try {
-      rejections_.is_closest_yet(evaluate_strategy(facts_.graph_of(strategy), strategy,
-                                                   problem_.global_batch, models_, stop_poll_));
+      rejections_.note_closest(evaluate_strategy(facts_.graph_of(strategy), strategy,
+                                                 problem_.global_batch, models_, stop_poll_));
     } catch (const Error& error) {
       if (!is_refusal(error)) throw;
     }
