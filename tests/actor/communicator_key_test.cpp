@@ -57,7 +57,7 @@ TEST_CASE("transfers take few blocks, collectives all that they may unless they 
 TEST_CASE("collectives go slowly where what is beside them has room and nobody waits") {
   // 4 blocks move 82 GB in a second.
   CHECK(goes_slowly({.seconds = 1, .bytes = 45e9, .waiting_share = 0.005}));
-  CHECK_FALSE(goes_slowly({.seconds = 1, .bytes = 46e9, .waiting_share = 0.005}));
+  CHECK_FALSE(goes_slowly({.seconds = 1, .bytes = 58e9, .waiting_share = 0.005}));
   CHECK_FALSE(goes_slowly({.seconds = 1, .bytes = 10e9, .waiting_share = 0.02}));
   CHECK_FALSE(goes_slowly({.seconds = 1, .bytes = 0}));  // none are there
 }
