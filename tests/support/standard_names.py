@@ -52,7 +52,7 @@ HEADERS = {
     "string_view": "string_view",
     "thread": "thread jthread this_thread",
     "tuple": "tuple tie make_tuple apply tuple_size_v",
-    "type_traits": "is_same_v is_trivially_copyable_v is_integral_v is_floating_point_v is_enum_v is_const_v"
+    "type_traits": "is_same_v is_trivially_copyable_v is_trivially_default_constructible_v is_integral_v is_floating_point_v is_enum_v is_const_v"
                    " conditional_t decay_t remove_cvref_t enable_if_t underlying_type_t invoke_result_t remove_const_t",
     "unordered_map": "unordered_map unordered_multimap",
     "unordered_set": "unordered_set",
