@@ -105,6 +105,7 @@ void add_normalize_images(OperatorRegistry& registry) {
                 .infer = infer_normalize_images,
                 .work = normalize_images_work,
                 .signatures = normalize_images_rows,
+                .needs_offsets = true,
                 .examples = normalize_images_examples});
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "backends/cpu/kernels/shared/kernel.h"
+#include "core/base/check.h"
 #include "core/operators/pointwise/normalize_images.h"
 
 #include <cstddef>
@@ -18,6 +19,8 @@ struct ImagePlanes {
   explicit ImagePlanes(const KernelContext& context) {
     const KernelOperand& x = context.in[0];
     const Shape& shape = x.local.shape;
+    require(context.out[0].box == x.box, ErrorCode::kInternal,
+            "{}: y is not the part of the images that x is", kNormalizeImages);
     const std::vector<ChannelNormal> all =
         channel_normals(context.attributes(), x.layout->global.shape[kNormalizedDim]);
     const auto first = all.begin() + x.box.dims[kNormalizedDim].offset;
