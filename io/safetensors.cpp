@@ -4,6 +4,7 @@
 #include "core/base/check.h"
 #include "core/base/nearest.h"
 #include "core/text/json_text.h"
+#include "io/data/mapped_file.h"
 
 #include <nlohmann/json.hpp>
 
@@ -178,6 +179,10 @@ void SafetensorsFile::check_places() const {
   }
   require(end == data_size_, ErrorCode::kBadInput, "its tensors take {} bytes, the file has {}",
           end, data_size_);
+}
+
+std::string SafetensorsFile::fingerprint() const {
+  return fingerprint_of(MappedFile(path_).bytes());
 }
 
 std::vector<std::byte> SafetensorsFile::read(std::string_view name) const {

@@ -62,6 +62,8 @@ class SafetensorsFile {
   explicit SafetensorsFile(std::string path);
 
   const std::vector<NamedTensor>& tensors() const { return tensors_; }  // in order of their bytes
+  // Of the whole file: io/data/mapped_file.h, fingerprint_of.
+  std::string fingerprint() const;
   // Throws Error(kBadInput) with the nearest name when there is none like it.
   std::vector<std::byte> read(std::string_view name) const;
 

@@ -76,8 +76,11 @@ void draw(const Wanted& wanted, std::uint64_t seed, std::span<std::byte> bytes) 
   const auto id = [&](std::uint64_t index) {
     return random.bits(index) % static_cast<std::uint64_t>(wanted.limit);
   };
+  const auto byte = [&](std::uint64_t index) { return random.bits(index) >> 56; };
   const auto normal = [&](std::uint64_t index) { return random.normal(index); };
   switch (wanted.dtype) {
+    case DType::kU8:
+      return draw_elements<std::uint8_t>(wanted, byte, bytes);
     case DType::kI32:
       return draw_elements<std::int32_t>(wanted, id, bytes);
     case DType::kI64:
@@ -94,7 +97,7 @@ void draw(const Wanted& wanted, std::uint64_t seed, std::span<std::byte> bytes) 
       break;
   }
   fail(ErrorCode::kBadInput,
-       "input '{}' is {}: data comes as f32, f64, i32 or i64; cast it in the graph",
+       "input '{}' is {}: data comes as u8, f32, f64, i32 or i64; cast it in the graph",
        wanted.input.name, to_string(wanted.dtype));
 }
 

@@ -22,9 +22,9 @@ class SyntheticData {
   SyntheticData(std::uint64_t seed, Bytes room) : seed_(seed), room_(room) {}
 
   // Dim 0 of an input counts samples. Integers lie below the input's `limit`, or are 0 and 1
-  // without one; reals are normal. What a rank holds is drawn once and copied from then on, where
-  // the device keeps it not even that. Any thread. Throws Error(kBadInput) for a type that is
-  // neither f32, f64, i32 nor i64.
+  // without one; u8 is any byte, reals are normal. What a rank holds is drawn once and copied from
+  // then on, where the device keeps it not even that. Any thread. Throws Error(kBadInput) for a
+  // type that is neither u8, f32, f64, i32 nor i64.
   void fill(const HostAct& act);
   Bytes kept() const;
 

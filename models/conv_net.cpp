@@ -4,6 +4,7 @@
 #include "core/operators/layers/loss.h"
 #include "core/operators/layers/norm_builders.h"
 #include "core/operators/movement/sources.h"
+#include "core/operators/pointwise/normalize_images.h"
 #include "models/checks.h"
 #include "models/model_writer.h"
 
@@ -49,15 +50,27 @@ class ConvNetBuilder : private ModelWriter {
 
   std::int64_t channels_of(TensorId x) const { return graph_.tensor(x).type.shape[1]; }
 
-  TensorId add_stem() {
+  // In the type of the computation.
+  TensorId add_images() {
+    const bool are_bytes = config_.input == ImageInput::kU8;
     const TensorId images =
         add_input(graph_, "images", 0,
                   {.shape = {batch_, config_.image_channels, config_.height, config_.width},
-                   .dtype = parameter_dtype_});
-    const TensorId x = add_conv(cast(images, "images.cast"), {.name = "stem",
-                                                              .out = config_.stem_channels,
-                                                              .kernel = config_.stem_kernel,
-                                                              .stride = config_.stem_stride});
+                   .dtype = are_bytes ? DType::kU8 : parameter_dtype_});
+    if (!are_bytes) return cast(images, "images.cast");
+    // Of other channels nothing is known: about the numbers of bytes drawn evenly.
+    const bool are_colours = config_.image_channels == 3;
+    return op(std::string(kNormalizeImages), "images.normalized", {images},
+              {{"mean", std::string(are_colours ? kImageNetMeans : "0.5")},
+               {"deviation", std::string(are_colours ? kImageNetDeviations : "0.25")},
+               {"dtype", std::string(to_string(dtype_))}});
+  }
+
+  TensorId add_stem() {
+    const TensorId x = add_conv(add_images(), {.name = "stem",
+                                               .out = config_.stem_channels,
+                                               .kernel = config_.stem_kernel,
+                                               .stride = config_.stem_stride});
     if (!config_.stem_pool) return x;
     return op(
         "max_pool", "stem.pool", {x},

@@ -9,6 +9,11 @@
 
 namespace sextant {
 
+// How images come: as numbers that whoever loads them has normalised, or as bytes, which are a
+// quarter as many to bring to a device and are normalised there (ImageNet's numbers for three
+// channels).
+enum class ImageInput : std::uint8_t { kFloat, kU8 };
+
 struct ConvNetConfig {
   std::string name;
   std::int64_t image_channels = 3, height = 224, width = 224, classes = 1000;
@@ -21,15 +26,16 @@ struct ConvNetConfig {
   double norm_epsilon = 1e-5;
   double norm_momentum = 0.1;  // of the running statistics, per step
   double label_smoothing = 0.0;
+  ImageInput input = ImageInput::kFloat;
   bool operator==(const ConvNetConfig&) const = default;
 };
 
 // Throws Error(kBadInput) naming the value.
 void validate(const ConvNetConfig& config);
 
-// Forward graph with loss for one micro-batch: inputs `images` [batch, channels, height, width] and
-// `labels` [batch] i32. Layer 0 is the stem, 1..L the blocks, L+1 the pool over the image, the
-// classifier and the loss.
+// Forward graph with loss for one micro-batch: inputs `images` [batch, channels, height, width], u8
+// or a floating type, and `labels` [batch] i32. Layer 0 is the stem, 1..L the blocks, L+1 the pool
+// over the image, the classifier and the loss.
 //
 // Batch statistics are those of the whole micro-batch over all devices. Running statistics, for
 // inference, move once per step towards the average over its micro-batches. Tensor parallelism

@@ -17,7 +17,8 @@ std::vector<Field> fields_of(ConvNetConfig& config) {
           {"channels", &config.channels},
           {"norm_epsilon", &config.norm_epsilon},
           {"norm_momentum", &config.norm_momentum},
-          {"label_smoothing", &config.label_smoothing}};
+          {"label_smoothing", &config.label_smoothing},
+          {"input", &config.input}};
 }
 
 std::vector<Field> fields_of(WideDeepConfig& config) {

@@ -15,8 +15,14 @@ namespace sextant::importers {
 
 struct Field {
   std::string_view key;  // in JSON and in one word
-  std::variant<std::int64_t*, double*, bool*, std::vector<std::int64_t>*> value;
+  std::variant<std::int64_t*, double*, bool*, std::vector<std::int64_t>*, ImageInput*> value;
 };
+
+// Whether JSON may lack it and leaves it out where it has its default: it came after files that are
+// without it, which stay as they are, byte for byte.
+inline bool is_optional(const Field& field) {
+  return std::holds_alternative<ImageInput*>(field.value);
+}
 
 // In the order of the JSON; they point into the config.
 std::vector<Field> fields_of(ConvNetConfig& config);

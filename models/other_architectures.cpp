@@ -114,6 +114,21 @@ std::vector<std::int64_t> list(std::string_view text, std::string_view key,
   }
 }
 
+constexpr std::pair<ImageInput, std::string_view> kImageInputs[] = {{ImageInput::kFloat, "float"},
+                                                                    {ImageInput::kU8, "u8"}};
+
+std::string_view name_of(ImageInput input) {
+  for (const auto& [known, name] : kImageInputs)
+    if (known == input) return name;
+  return "";
+}
+
+std::optional<ImageInput> image_input(std::string_view name) {
+  for (const auto& [input, known] : kImageInputs)
+    if (known == name) return input;
+  return std::nullopt;
+}
+
 void set(const Field& field, std::string_view text, std::string_view value) {
   if (auto* const* integer = std::get_if<std::int64_t*>(&field.value))
     **integer = number<std::int64_t>(text, field.key, value);
@@ -121,7 +136,12 @@ void set(const Field& field, std::string_view text, std::string_view value) {
     **real = number<double>(text, field.key, value);
   else if (auto* const* flag = std::get_if<bool*>(&field.value))
     **flag = number<std::int64_t>(text, field.key, value) != 0;
-  else
+  else if (auto* const* images = std::get_if<ImageInput*>(&field.value)) {
+    const std::optional<ImageInput> named = image_input(value);
+    require(named.has_value(), ErrorCode::kUsage, "'{}': {}={}, wanted float or u8", text,
+            field.key, value);
+    **images = *named;
+  } else
     *std::get<std::vector<std::int64_t>*>(field.value) = list(text, field.key, value);
 }
 
@@ -144,7 +164,13 @@ void set_all(AnyModel& model, std::string_view text, std::string_view rest) {
 // JSON.
 
 Json json_of(const Field& field) {
+  if (auto* const* images = std::get_if<ImageInput*>(&field.value)) return name_of(**images);
   return std::visit([](const auto* value) { return Json(*value); }, field.value);
+}
+
+bool has_default(const Field& field) {
+  auto* const* images = std::get_if<ImageInput*>(&field.value);
+  return images != nullptr && **images == ImageInput::kFloat;
 }
 
 void read(const Field& field, const JsonCursor& value) {
@@ -154,6 +180,10 @@ void read(const Field& field, const JsonCursor& value) {
     **real = value.real();
   } else if (auto* const* flag = std::get_if<bool*>(&field.value)) {
     **flag = value.boolean();
+  } else if (auto* const* images = std::get_if<ImageInput*>(&field.value)) {
+    const std::optional<ImageInput> named = image_input(value.text());
+    if (!named) value.refuse("wanted \"float\" or \"u8\"");
+    **images = *named;
   } else {
     auto& numbers = *std::get<std::vector<std::int64_t>*>(field.value);
     numbers.clear();
@@ -213,7 +243,8 @@ AnyModel other_from_json(const JsonCursor& root) {
   std::vector<std::string_view> known = {"schema", "name"};
   for (const Field& field : all) known.push_back(field.key);
   root.allow_only(known);
-  for (const Field& field : all) read(field, root.at(field.key));
+  for (const Field& field : all)
+    if (!is_optional(field) || root.find(field.key)) read(field, root.at(field.key));
   with_config(model, [&](auto& config) {
     config.name = root.at("name").text();
     validate(config);
@@ -224,7 +255,8 @@ AnyModel other_from_json(const JsonCursor& root) {
 std::string other_to_json_text(const AnyModel& model) {
   AnyModel copy = model;
   Json json = {{"schema", family_of(model).schema}, {"name", name_of(model)}};
-  for (const Field& field : fields(copy)) json[std::string(field.key)] = json_of(field);
+  for (const Field& field : fields(copy))
+    if (!is_optional(field) || !has_default(field)) json[std::string(field.key)] = json_of(field);
   return to_readable_text(json, 40);
 }
 

@@ -78,6 +78,9 @@ void fill(const KernelOperand& operand, std::int64_t id_limit) {
       return repeat<std::uint8_t>(operand.data, bytes, [](std::size_t i) {
         return static_cast<std::uint8_t>(0x38 + i % 4);  // 0.5 to 1.4 and more
       });
+    case DType::kU8:
+      return repeat<std::uint8_t>(operand.data, bytes,
+                                  [](std::size_t i) { return static_cast<std::uint8_t>(i); });
     case DType::kBool:
       std::memset(operand.data, 1, bytes);
       return;

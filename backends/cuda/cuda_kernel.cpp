@@ -120,6 +120,7 @@ CudaKernelTable cuda_kernels() {
   add_cuda_scaled_matmul(table);
   add_cuda_elementwise(table);
   add_cuda_cast(table);
+  add_cuda_normalize_images(table);
   add_cuda_bias(table);
   add_cuda_dropout(table);
   add_cuda_chains(table);

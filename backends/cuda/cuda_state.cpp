@@ -84,6 +84,7 @@ void fill_on_device(const InitialContents& contents, DType dtype, std::byte* des
       return fill<bool>(contents, destination);
     case DType::kE4M3:
     case DType::kE5M2:
+    case DType::kU8:
       fail(ErrorCode::kInternal, "no state has 8 bits");
   }
 }

@@ -80,6 +80,7 @@ ncclDataType_t nccl_type(DType dtype) {
     case DType::kBool:
     case DType::kE4M3:  // moved, never added
     case DType::kE5M2:
+    case DType::kU8:
       return ncclUint8;
   }
   return ncclUint8;
@@ -89,7 +90,7 @@ ncclDataType_t nccl_type(DType dtype) {
 ncclRedOp_t nccl_op(const ExchangeCall& call, DType dtype) {
   switch (call.op) {
     case ReduceOp::kSum:
-      require(dtype != DType::kBool && !is_8_bit_floating(dtype), ErrorCode::kInternal,
+      require(dtype != DType::kBool && !is_only_moved(dtype), ErrorCode::kInternal,
               "NCCL sums no flags and nothing of 8 bits");
       return ncclSum;
     case ReduceOp::kMax:

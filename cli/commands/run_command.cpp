@@ -557,7 +557,7 @@ void require_arguments(const RunArguments& arguments, const RunProcesses& proces
     require(std::isfinite(*arguments.learning_rate) && *arguments.learning_rate > 0,
             ErrorCode::kUsage, "--learning-rate must be positive and finite, not {}",
             *arguments.learning_rate);
-  require_checkpoint_options(arguments, processes.are_several());
+  require_checkpoint_options(arguments);
   require(arguments.record.empty() || (arguments.checkpoint.empty() && arguments.resume.empty()),
           ErrorCode::kUsage,
           "--record {} with --checkpoint or --resume: a recording is of a whole run without stops",
@@ -633,7 +633,8 @@ void run_in(RunProcesses& processes, const RunArguments& arguments, const Common
   });
   console.end_progress();
   processes.require_common({{"data", processes.are_several() ? data_hash(data.get()) : ""},
-                            {"checkpoint", processes.are_several() ? start.id() : ""}});
+                            {"checkpoint", processes.are_several() ? start.id() : ""},
+                            {"weights", processes.are_several() ? weights.id() : ""}});
   if (common.dry_run) return say_dry_training(planned, arguments, devices, common, console);
 
   console.say(fmt::format("{} on {}: {}", name_of(planned.job.model), devices,

@@ -43,7 +43,7 @@ std::string waiting_text(double seconds) { return to_text(duration_from_seconds(
 
 }  // namespace
 
-void require_checkpoint_options(const RunArguments& arguments, bool are_several_processes) {
+void require_checkpoint_options(const RunArguments& arguments) {
   const bool saves = !arguments.checkpoint.empty();
   require(saves || (!arguments.checkpoint_every && !arguments.keep), ErrorCode::kUsage,
           "--checkpoint-every and --keep say how --checkpoint FOLDER is filled; it is missing");
@@ -51,14 +51,9 @@ void require_checkpoint_options(const RunArguments& arguments, bool are_several_
           "--checkpoint-every must be positive, not {}", arguments.checkpoint_every.value_or(1));
   require(arguments.keep.value_or(1) > 0, ErrorCode::kUsage, "--keep must be positive, not {}",
           arguments.keep.value_or(1));
-  const bool resumes = !arguments.resume.empty(), begins = !arguments.weights.empty();
-  require(!resumes || !begins, ErrorCode::kUsage,
+  require(arguments.resume.empty() || arguments.weights.empty(), ErrorCode::kUsage,
           "--weights {} with --resume {}: a training that goes on has its weights",
           arguments.weights, arguments.resume);
-  require(!begins || !are_several_processes, ErrorCode::kUsage,
-          "--weights {} in several processes: only ranks of one process begin with a file in this "
-          "version; they may save a checkpoint, and --resume goes on from it in several",
-          arguments.weights);
 }
 
 std::unique_ptr<FolderLock> lock_present_folder(const RunArguments& arguments) {

@@ -28,8 +28,8 @@
 
 namespace sextant {
 
-// Refuses what cannot be asked for, and what this version does not have: Error(kUsage).
-void require_checkpoint_options(const RunArguments& arguments, bool are_several_processes);
+// Refuses what cannot be asked for: Error(kUsage).
+void require_checkpoint_options(const RunArguments& arguments);
 // Keeps other runs out of the folder of --checkpoint, where it is there already. Of several
 // processes the first does.
 std::unique_ptr<FolderLock> lock_present_folder(const RunArguments& arguments);

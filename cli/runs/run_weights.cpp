@@ -19,6 +19,7 @@ RunWeights::RunWeights(const std::string& path, const AnyModel& model, const Phy
   for (const auto& [name, type] : states_of_role(graph, kParameterRole))
     own.push_back({name, type});
   weights_.emplace(path);
+  id_ = weights_->fingerprint();
   if (weights_->has_own_names(own)) {
     weights_->match(own, {});
     return;
@@ -35,7 +36,7 @@ void RunWeights::load(const PhysicalGraph& graph, const std::vector<Device*>& de
   if (!weights_) return;
   load_role(
       graph, kParameterRole, [&](const std::string& owner) { return weights_->read(owner); },
-      writing_to(devices));
+      writing_to(devices), [&](Rank rank) { return devices[rank.index()] != nullptr; });
 }
 
 void RunWeights::say(const Console& console) const {

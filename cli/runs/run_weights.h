@@ -20,12 +20,16 @@ class RunWeights {
   // tensor that is missing, of another shape or left over.
   RunWeights(const std::string& path, const AnyModel& model, const PhysicalGraph& graph);
 
-  // Fills the parameters of all ranks. `devices`, by rank, are prepared and have not begun.
+  // Fills the parameters of all ranks that have a device; what no such rank has is not read.
+  // `devices`, by rank, are prepared and have not begun.
   void load(const PhysicalGraph& graph, const std::vector<Device*>& devices) const;
+  // A word that is the same in all processes that begin with the same files.
+  const std::string& id() const { return id_; }
   void say(const Console& console) const;
 
  private:
   std::optional<ForeignWeights> weights_;
+  std::string id_ = "none";
 };
 
 }  // namespace sextant

@@ -19,6 +19,7 @@ Bytes size_of(DType dtype) {
     case DType::kBool:
     case DType::kE4M3:
     case DType::kE5M2:
+    case DType::kU8:
       return Bytes(1);
   }
   return Bytes(0);
@@ -36,12 +37,15 @@ bool is_floating(DType dtype) {
     case DType::kBool:
     case DType::kE4M3:
     case DType::kE5M2:
+    case DType::kU8:
       return false;
   }
   return false;
 }
 
 bool is_8_bit_floating(DType dtype) { return dtype == DType::kE4M3 || dtype == DType::kE5M2; }
+
+bool is_only_moved(DType dtype) { return is_8_bit_floating(dtype) || dtype == DType::kU8; }
 
 float largest_8_bit(DType dtype) {
   return dtype == DType::kE4M3 ? 448.0F : dtype == DType::kE5M2 ? 57344.0F : 0.0F;
@@ -61,6 +65,8 @@ bool holds_every_value(DType wide, DType narrow) {
     case DType::kE4M3:
     case DType::kE5M2:
       return is_floating(wide);
+    case DType::kU8:
+      return is_floating(wide) || wide == DType::kI64 || wide == DType::kI32;
     case DType::kF64:
     case DType::kI64:
     case DType::kBool:
@@ -89,6 +95,8 @@ std::string_view to_string(DType dtype) {
       return "e4m3";
     case DType::kE5M2:
       return "e5m2";
+    case DType::kU8:
+      return "u8";
   }
   return "?";
 }
@@ -97,9 +105,8 @@ DType parse_dtype(std::string_view text) {
   for (const DType dtype : kAllDTypes)
     if (text == to_string(dtype)) return dtype;
   fail(ErrorCode::kBadInput,
-       "'{}' is not an element type: wanted f64, f32, bf16, f16, i64, i32, bool, or e4m3 or e5m2 "
-       "where "
-       "8 bits are meant",
+       "'{}' is not an element type: wanted f64, f32, bf16, f16, i64, i32, bool, or u8, e4m3 or "
+       "e5m2 where 8 bits are meant",
        text);
 }
 

@@ -74,6 +74,7 @@ decltype(auto) visit_storage(DType dtype, Visitor&& visit) {
     case DType::kI32:
       return visit(std::int32_t{});
     case DType::kBool:
+    case DType::kU8:
       return visit(std::uint8_t{});
     case DType::kE4M3:
       return visit(Float8E4M3{});

@@ -211,7 +211,7 @@ class ScriptMaker {
   // A library's reduction is ours but for NaN, which its maxima lose, and for 8 bits, which it does
   // not know.
   bool is_for_rings() const {
-    return !is_8_bit_floating(communication_.dtype) &&
+    return !is_only_moved(communication_.dtype) &&
            (communication_.reduce == ReduceOp::kSum || !is_floating(communication_.dtype));
   }
   ReduceOp ring_op() const {

@@ -15,6 +15,7 @@ const OperatorRegistry& builtin_operators() {
     add_activation(built);
     add_cast(built);
     add_quantize(built);
+    add_normalize_images(built);
     add_binary(built);
     add_compare(built);
     add_bias(built);

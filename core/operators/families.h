@@ -13,6 +13,7 @@ void add_unary(OperatorRegistry& registry);
 void add_activation(OperatorRegistry& registry);
 void add_cast(OperatorRegistry& registry);
 void add_quantize(OperatorRegistry& registry);
+void add_normalize_images(OperatorRegistry& registry);
 void add_binary(OperatorRegistry& registry);
 void add_compare(OperatorRegistry& registry);
 void add_bias(OperatorRegistry& registry);

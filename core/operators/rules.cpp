@@ -21,7 +21,8 @@ DType dtype_or(const Attributes& attributes, std::string_view name, DType fallba
 
 DType dtype_attribute(const Attributes& attributes, std::string_view name) {
   const DType dtype = parse_dtype(attributes.text(name));
-  if (!is_8_bit_floating(dtype)) return dtype;
+  if (!is_only_moved(dtype)) return dtype;
+  require(dtype != DType::kU8, ErrorCode::kBadInput, "{} u8: bytes are read by inputs alone", name);
   fail(ErrorCode::kBadInput, "{} {}: elements of 8 bits are made by quantize alone", name,
        to_string(dtype));
 }
@@ -35,6 +36,12 @@ std::string to_text(const TensorType& type) {
 void require_floating(std::string_view kind, std::string_view operand, const TensorType& type) {
   if (is_floating(type.dtype)) return;
   fail(ErrorCode::kBadInput, "{}: {} is {}, wanted a floating element type", kind, operand,
+       to_text(type));
+}
+
+void require_computed(std::string_view kind, std::string_view operand, const TensorType& type) {
+  if (!is_only_moved(type.dtype)) return;
+  fail(ErrorCode::kBadInput, "{}: {} is {}, in which nothing is computed", kind, operand,
        to_text(type));
 }
 

@@ -38,6 +38,8 @@ std::string to_text(const TensorType& type);  // "5x7 f32"
 
 // Each throws Error(kBadInput) with the operator, the operand and what was found and wanted.
 void require_floating(std::string_view kind, std::string_view operand, const TensorType& type);
+// Floating, integer or bool: a type in which something is computed.
+void require_computed(std::string_view kind, std::string_view operand, const TensorType& type);
 void require_integer(std::string_view kind, std::string_view operand, const TensorType& type);
 void require_min_rank(std::string_view kind, std::string_view operand, const TensorType& type,
                       std::size_t rank);

@@ -27,6 +27,12 @@ std::map<StateName, std::vector<StateOfRank>> states_by_name(const PhysicalGraph
   return states;
 }
 
+std::vector<StateOfRank> wanted_of(std::vector<StateOfRank> holders, const HasRank& wanted) {
+  if (wanted)
+    std::erase_if(holders, [&](const StateOfRank& holder) { return !wanted(holder.rank); });
+  return holders;
+}
+
 // Gives each holder its box of the whole.
 void write_boxes(const std::vector<StateOfRank>& holders, const std::vector<std::byte>& global,
                  const WriteState& write) {
@@ -72,11 +78,9 @@ void require_states(const CheckpointReader& checkpoint, const PhysicalGraph& gra
 void load_states(CheckpointReader& checkpoint, const PhysicalGraph& graph, const WriteState& write,
                  const HasRank& wanted) {
   require_states(checkpoint, graph);
-  auto holders = states_by_name(graph);
+  const auto holders = states_by_name(graph);
   for (const CheckpointState& state : checkpoint.manifest().states) {
-    std::vector<StateOfRank>& here = holders.at(state.name);
-    if (wanted)
-      std::erase_if(here, [&](const StateOfRank& holder) { return !wanted(holder.rank); });
+    const std::vector<StateOfRank> here = wanted_of(holders.at(state.name), wanted);
     if (!here.empty()) write_boxes(here, checkpoint.read(state), write);
   }
 }
@@ -91,9 +95,12 @@ std::map<std::string, TensorType> states_of_role(const PhysicalGraph& graph,
 
 void load_role(const PhysicalGraph& graph, const std::string& role,
                const std::function<std::vector<std::byte>(const std::string& owner)>& read,
-               const WriteState& write) {
-  for (const auto& [name, holders] : states_by_name(graph))
-    if (name.role == role) write_boxes(holders, read(name.owner), write);
+               const WriteState& write, const HasRank& wanted) {
+  for (const auto& [name, holders] : states_by_name(graph)) {
+    if (name.role != role) continue;
+    const std::vector<StateOfRank> here = wanted_of(holders, wanted);
+    if (!here.empty()) write_boxes(here, read(name.owner), write);
+  }
 }
 
 }  // namespace sextant

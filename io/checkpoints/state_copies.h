@@ -35,9 +35,10 @@ void load_states(CheckpointReader& checkpoint, const PhysicalGraph& graph, const
 // Types of the states of one role, by their owners.
 std::map<std::string, TensorType> states_of_role(const PhysicalGraph& graph,
                                                  const std::string& role);
-// Gives every rank its box of every state of one role; `read` gives the whole of one, row-major.
+// Gives every rank that is wanted its box of every state of one role; `read` gives the whole of
+// one, row-major, and is asked for what such a rank holds alone.
 void load_role(const PhysicalGraph& graph, const std::string& role,
                const std::function<std::vector<std::byte>(const std::string& owner)>& read,
-               const WriteState& write);
+               const WriteState& write, const HasRank& wanted = {});
 
 }  // namespace sextant

@@ -67,11 +67,10 @@ AugmentedImage::AugmentedImage(const Pixels& pixels, const ImageWindow& window, 
   }
 }
 
-void AugmentedImage::row(std::int64_t channel, std::int64_t row, std::int64_t from, std::int64_t to,
-                         float* values) const {
+template <typename Store>
+void AugmentedImage::interpolate(std::int64_t channel, std::int64_t row, std::int64_t from,
+                                 std::int64_t to, const Store& store) const {
   const Between rows = between(row, height_, window_.top, window_.height);
-  const float mean = kMean[static_cast<std::size_t>(channel)];
-  const float deviation = kDeviation[static_cast<std::size_t>(channel)];
   for (std::int64_t element = from; element < to; ++element) {
     const Between& columns = columns_[static_cast<std::size_t>(element)];
     const auto mixed = [&](std::int64_t of_row) {
@@ -80,9 +79,28 @@ void AugmentedImage::row(std::int64_t channel, std::int64_t row, std::int64_t fr
       return left + (right - left) * columns.share;
     };
     const float above = mixed(rows.first), below = mixed(rows.second);
-    const float value = above + (below - above) * rows.share;
-    *values++ = (value / 255.0F - mean) / deviation;
+    store(above + (below - above) * rows.share, element - from);
   }
+}
+
+void AugmentedImage::row(std::int64_t channel, std::int64_t row, std::int64_t from, std::int64_t to,
+                         float* values) const {
+  const float mean = kMean[static_cast<std::size_t>(channel)];
+  const float deviation = kDeviation[static_cast<std::size_t>(channel)];
+  interpolate(channel, row, from, to, [&](float value, std::int64_t k) {
+    values[k] = (value / 255.0F - mean) / deviation;
+  });
+}
+
+void AugmentedImage::row(std::int64_t channel, std::int64_t row, std::int64_t from, std::int64_t to,
+                         std::uint8_t* values) const {
+  interpolate(channel, row, from, to, [&](float value, std::int64_t k) {
+    values[k] = static_cast<std::uint8_t>(value + 0.5F);
+  });
+}
+
+std::uint8_t grey_byte(std::int64_t channel) {
+  return static_cast<std::uint8_t>(255.0F * kMean[static_cast<std::size_t>(channel)] + 0.5F);
 }
 
 }  // namespace sextant

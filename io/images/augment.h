@@ -19,17 +19,25 @@ struct ImageWindow {
 ImageWindow window_of_sample(std::int64_t width, std::int64_t height, std::uint64_t seed,
                              std::int64_t position);
 
-// The window as an image of other extents, normalised. `pixels` outlive it.
+// The window as an image of other extents. `pixels` outlive it.
 class AugmentedImage {
  public:
   AugmentedImage(const Pixels& pixels, const ImageWindow& window, std::int64_t width,
                  std::int64_t height);
 
-  // Elements [from, to) of a row of one channel of the image.
+  // Elements [from, to) of a row of one channel of the image, with ImageNet's numbers.
   void row(std::int64_t channel, std::int64_t row, std::int64_t from, std::int64_t to,
            float* values) const;
+  // The same as they are between the pixels, to the nearest byte, upwards from the middle.
+  void row(std::int64_t channel, std::int64_t row, std::int64_t from, std::int64_t to,
+           std::uint8_t* values) const;
 
  private:
+  // store(value, k) for element from + k of the row.
+  template <typename Store>
+  void interpolate(std::int64_t channel, std::int64_t row, std::int64_t from, std::int64_t to,
+                   const Store& store) const;
+
   // Where the centre of an element lies between the centres of two pixels.
   struct Between {
     std::int64_t first, second;
@@ -43,5 +51,8 @@ class AugmentedImage {
   std::int64_t height_;
   std::vector<Between> columns_;  // by element of a row
 };
+
+// The byte that is nearest to 0 once it is normalised.
+std::uint8_t grey_byte(std::int64_t channel);
 
 }  // namespace sextant

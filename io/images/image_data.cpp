@@ -21,7 +21,7 @@ constexpr std::string_view kImagesInput = "images", kClassesInput = "labels";
 bool takes_image_data(std::string_view input, const TensorType& type) {
   if (input == kClassesInput) return type.shape.rank() == 1 && type.dtype == DType::kI32;
   return input == kImagesInput && type.shape.rank() == 4 &&
-         (type.dtype == DType::kF32 || type.dtype == DType::kF64);
+         (type.dtype == DType::kF32 || type.dtype == DType::kF64 || type.dtype == DType::kU8);
 }
 
 ImageData::ImageData(std::shared_ptr<const ImageSource> images, std::string name,

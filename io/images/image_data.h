@@ -16,7 +16,8 @@
 
 namespace sextant {
 
-// Whether an input is one that images or their classes fill: f32 or f64 images, i32 labels.
+// Whether an input is one that images or their classes fill: f32 or f64 images,
+// normalised, or u8 ones, which the model normalises; i32 labels.
 bool takes_image_data(std::string_view input, const TensorType& type);
 
 class ImageData final : public SampleData {

@@ -5,6 +5,7 @@
 #include "core/base/parallel.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <cstring>
 #include <utility>
 
@@ -33,19 +34,40 @@ void write_elements(const AugmentedImage& image, const Shard& box, std::byte* to
     }
 }
 
+void write_bytes(const AugmentedImage& image, const Shard& box, std::byte* to) {
+  const Interval &channels = box.dims[1], &rows = box.dims[2], &columns = box.dims[3];
+  auto* values = reinterpret_cast<std::uint8_t*>(to);
+  for (std::int64_t channel = channels.offset; channel < channels.end(); ++channel)
+    for (std::int64_t row = rows.offset; row < rows.end(); ++row, values += columns.extent)
+      image.row(channel, row, columns.offset, columns.end(), values);
+}
+
+void write_nothing(DType dtype, const Shard& box, std::span<std::byte> bytes) {
+  if (dtype != DType::kU8) return std::fill(bytes.begin(), bytes.end(), std::byte{0});
+  const Interval& channels = box.dims[1];
+  if (bytes.empty()) return;
+  const std::size_t of_channel = bytes.size() / static_cast<std::size_t>(channels.extent);
+  for (std::int64_t k = 0; k < channels.extent; ++k) {
+    const auto plane = bytes.subspan(static_cast<std::size_t>(k) * of_channel, of_channel);
+    std::fill(plane.begin(), plane.end(), std::byte{grey_byte(channels.offset + k)});
+  }
+}
+
 }  // namespace
 
 void write_sample(const Pixels* pixels, const InputPart& part, std::int64_t position,
                   std::span<std::byte> bytes) {
   if (pixels == nullptr) {
-    std::fill(bytes.begin(), bytes.end(), std::byte{0});
+    write_nothing(part.type.dtype, part.box, bytes);
     return;
   }
   const Shape& shape = part.type.shape;
   const AugmentedImage image(*pixels,
                              window_of_sample(pixels->width, pixels->height, part.seed, position),
                              shape[3], shape[2]);
-  if (part.type.dtype == DType::kF64)
+  if (part.type.dtype == DType::kU8)
+    write_bytes(image, part.box, bytes.data());
+  else if (part.type.dtype == DType::kF64)
     write_elements<double>(image, part.box, bytes.data());
   else
     write_elements<float>(image, part.box, bytes.data());

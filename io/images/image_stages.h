@@ -59,7 +59,8 @@ class ImageStages final : public SampleStages {
   std::vector<std::vector<std::byte>> augmented_;  // by register
 };
 
-// The elements of the part of a sample that a rank holds, row-major; zeros without pixels.
+// The elements of the part of a sample that a rank holds, row-major; without pixels what is 0 once
+// it is normalised, of bytes the nearest.
 void write_sample(const Pixels* pixels, const InputPart& part, std::int64_t position,
                   std::span<std::byte> bytes);
 

@@ -68,6 +68,12 @@ void ForeignWeights::open(const std::string& file) {
             ErrorCode::kBadInput, "{}: tensor '{}' is in another file too", file, tensor.name);
 }
 
+std::string ForeignWeights::fingerprint() const {
+  std::string all;
+  for (const auto& file : files_) all += (all.empty() ? "" : " ") + file->fingerprint();
+  return all;
+}
+
 bool ForeignWeights::has_own_names(const std::vector<NamedTensor>& own) const {
   return std::any_of(own.begin(), own.end(), [&](const NamedTensor& tensor) {
     return places_.find(tensor.name) != places_.end();

@@ -26,6 +26,8 @@ class ForeignWeights {
   bool has_own_names(const std::vector<NamedTensor>& own) const;
 
   const std::string& path() const { return path_; }
+  // Equal where the same files come: their fingerprints (io/data/mapped_file.h).
+  std::string fingerprint() const;
   std::size_t num_parameters() const { return matched_.size(); }
   // Row-major values of a matched parameter in its own type.
   std::vector<std::byte> read(const std::string& own) const;

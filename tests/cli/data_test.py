@@ -140,6 +140,23 @@ def check_images(program):
     expect(compared["message_order_equal"] is True, "data actors change the order of the plan")
 
 
+def check_bytes(program):
+    """Images as bytes, normalised by the model: nearly the losses of the others, one training under any plan and
+    any registers; synthetic ones too."""
+    if not write_images(program):
+        return
+    words, rest = f"{CONV},input=u8", ["--strategy", "dp=1 micro_batch=4", *BATCH, "--steps", "6", "--optimizer", "sgd lr=0.001"]
+    floats = losses(program, "floats", CONV, *CPU, *rest, "--data", "images")
+    whole = losses(program, "bytes", words, *CPU, *rest, "--data", "images")
+    expect(whole != floats and all(abs(floats[step] - loss) < 0.02 for step, loss in whole.items()), f"{floats}, {whole}")
+    one = losses(program, "one_register", words, *CPU, *rest, "--data", "images.tar", "--registers", "1")
+    expect(one == whole, f"other losses than {whole}: {one}")
+    for name, data in {"files": ["--data", "images"], "synthetic": []}.items():
+        alone = losses(program, f"alone_{name}", words, *CPU, *rest, *data)
+        split = losses(program, f"split_{name}", words, *CPU, "--strategy", "dp=2 micro_batch=2", *rest[2:], *data)
+        expect(all(abs(split[step] - loss) < 1e-4 for step, loss in alone.items()), f"dp=2, {data}: {split}, {alone}")
+
+
 def check_actors(program):
     """The run, its trace and the simulation show the actors, and say who limits."""
     if not write_images(program):
@@ -198,4 +215,4 @@ def check_refusals(program):
 
 
 if __name__ == "__main__":
-    sys.exit(run_checks(check_formats, check_plans, check_goes_on, check_images, check_actors, check_refused_images, check_refusals))
+    sys.exit(run_checks(check_formats, check_plans, check_goes_on, check_images, check_bytes, check_actors, check_refused_images, check_refusals))

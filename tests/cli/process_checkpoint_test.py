@@ -102,7 +102,6 @@ def check_refusals(program):
     expect_refused(program, 2, ["the same options", "--checkpoint-every 1"], [*resume, "--checkpoint", "d"],
                    {1: [program.path, *resume, "--checkpoint", "d", "--checkpoint-every", "1"]})
     expect_refused(program, 2, ["c: has a checkpoint of step 4"], [*job_of(PLAN), "--checkpoint", "c", "--steps", "2"])
-    expect_refused(program, 2, ["--weights w in several processes"], [*job_of(PLAN), "--weights", "w"])
     expect(not (program.folder / "d").exists(), "a refused run left a folder")
     # Each sees a folder of its own, of the same name.
     (program.folder / "there").mkdir()
@@ -113,6 +112,37 @@ def check_refusals(program):
     shutil.rmtree(program.folder / "there" / "c")
     saving = [*job_of(PLAN), "--checkpoint", "e", "--steps", "2"]
     expect_refused(program, 3, ["e: cannot be opened"], saving, {1: ["bash", "-c", 'cd there && exec "$@"', "bash", program.path, *saving]})
+
+
+def check_weights(program):
+    """Any number of processes begins with a file as one does, to the bit; what one of them cannot begin with ends all."""
+    with_text(program)
+    program.run(*job_of(PLAN), "--checkpoint", "c", "--steps", "1").expect_code(0)
+    program.run("checkpoint", "export", "c", "--out", "w").expect_code(0)
+    # Of the second plan no process has all parameters.
+    for number, strategy in enumerate([PLAN, "tp=2 pp=2"]):
+        begin = [*job_of(strategy), "--weights", "w", "--steps", "2"]
+        program.run(*begin, "--checkpoint", f"{number} in 1", "--out", f"out {number}").expect_code(0)
+        for processes in (2, 4) if IS_LONG or number else (2,):
+            name = f"{number} in {processes}"
+            said = expect_trained(program, processes, *begin, "--checkpoint", name, "--out", f"out {name}")
+            expect("begins with" in said, f"not said where from: {said}")
+            expect(losses_of(program, f"out {number}") == losses_of(program, f"out {name}"), f"{name}: other losses")
+            expect(bytes_below(program.folder / f"{number} in 1") == bytes_below(program.folder / name), f"{name}: other files")
+    expect_refused(program, 3, ["nowhere: cannot be read"], [*job_of(PLAN), "--weights", "nowhere"])
+    # Each sees a folder of its own, of the same name: with nothing, with a tensor less, with other values.
+    begin = [*job_of(PLAN), "--weights", "w", "--steps", "2"]
+    there = {1: ["bash", "-c", 'cd there && exec "$@"', "bash", program.path, *begin]}
+    (program.folder / "there" / "w").mkdir(parents=True)
+    (program.folder / "there" / "text.txt").write_bytes((program.folder / "text.txt").read_bytes())
+    expect_refused(program, 3, ["w: no safetensors file in this folder"], begin, there)
+    whole = (program.folder / "w" / "model.safetensors").read_bytes()
+    other = program.folder / "there" / "w" / "model.safetensors"
+    other.write_bytes(whole.replace(b'"transformer.wte.weight"', b'"transformer.wte.height"', 1))
+    expect_refused(program, 3, ["w: has no tensor 'transformer.wte.weight,"], begin, there)
+    other.write_bytes(whole[:-1] + bytes([whole[-1] ^ 4]))
+    expect_refused(program, 3, ["all processes must have the same weights"], begin, there)
+    expect_refused(program, 3, ["all processes must have the same weights", "none"], begin, {1: [program.path, *begin[:-4], *begin[-2:]]})
 
 
 def checkpoints_of(folder):
@@ -173,4 +203,4 @@ def check_interrupt(program):
 
 
 if __name__ == "__main__":
-    sys.exit(run_checks(check_same_bits, check_other_plans, check_refusals, check_kills, check_full_disk, check_interrupt))
+    sys.exit(run_checks(check_same_bits, check_other_plans, check_refusals, check_weights, check_kills, check_full_disk, check_interrupt))

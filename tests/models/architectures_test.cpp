@@ -59,6 +59,28 @@ TEST_CASE("resnet50 has the published shapes and parameters") {
   CHECK_FALSE(graph.find_op("layer2.shortcut").has_value());
 }
 
+TEST_CASE(
+    "images as bytes are normalised at the head of the model, and files without the word stay") {
+  const AnyModel bytes = load_any_model("resnet50:input=u8");
+  const LogicalGraph graph = build_graph(std::get<ConvNetConfig>(bytes), 2, DType::kBF16);
+  CHECK(graph.tensor(graph.output(*graph.find_op("images"))).type ==
+        TensorType{{2, 3, 224, 224}, DType::kU8});
+  const LogicalOp& head = graph.op(*graph.find_op("images.normalized"));
+  CHECK(head.kind == "normalize_images");
+  CHECK(head.attributes.text("mean") == "0.485,0.456,0.406");
+  CHECK(graph.tensor(head.outputs[0]).type == TensorType{{2, 3, 224, 224}, DType::kBF16});
+  CHECK_FALSE(graph.find_op("images.cast").has_value());
+  CHECK(to_json_text(any_model_from_json(to_json_text(bytes))) == to_json_text(bytes));
+  CHECK(to_json_text(bytes).find("\"input\": \"u8\"") != std::string::npos);
+  CHECK(to_json_text(load_any_model("resnet50:input=float")).find("\"input\"") ==
+        std::string::npos);
+  CHECK_THROWS_AS(load_any_model("resnet50:input=i8"), Error);
+  const auto grey = std::get<ConvNetConfig>(
+      load_any_model("conv:blocks=1,channels=4,height=8,width=8,image_channels=1,input=u8"));
+  const LogicalGraph small = build_graph(grey, 2, DType::kF64);
+  CHECK(small.op(*small.find_op("images.normalized")).attributes.text("mean") == "0.5");
+}
+
 TEST_CASE("statistics are state of their layer that nothing else reads") {
   const LogicalGraph graph = build_graph(resnet50(), 2, DType::kBF16);
   const OpId kept = *graph.find_op("layer5.conv1.norm.running_mean");

@@ -132,6 +132,8 @@ Format format_of(DType dtype) {
       return {false, 4, 4};
     case DType::kE5M2:
       return {false, 3, 5};
+    case DType::kU8:
+      return {true, 8, 0};
   }
   return {};
 }

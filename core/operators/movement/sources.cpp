@@ -24,9 +24,17 @@ std::vector<TensorType> infer_source(Types, const Attributes& attributes) {
            .dtype = dtype_attribute(attributes, "dtype")}};
 }
 
+bool is_of_bytes(const Attributes& attributes) {
+  return attributes.text("dtype") == to_string(DType::kU8);
+}
+
 // A limit is one of ids.
 std::vector<TensorType> infer_input(Types, const Attributes& attributes) {
-  std::vector<TensorType> outputs = infer_source({}, attributes);
+  std::vector<TensorType> outputs =
+      is_of_bytes(attributes)
+          ? std::vector<TensorType>{{.shape = Shape(attributes.integers("shape")),
+                                     .dtype = DType::kU8}}
+          : infer_source({}, attributes);
   for (const char* name : {"limit", "ignore_index", "mask_id"})
     if (attributes.contains(name))
       require_integer("input", std::string("with '") + name + "' it", outputs[0]);

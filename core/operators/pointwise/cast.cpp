@@ -18,11 +18,13 @@
 #include "core/graphs/operator.h"
 #include "core/operators/families.h"
 #include "core/operators/pointwise/elementwise.h"
+#include "core/operators/rules.h"
 
 namespace sextant {
 namespace {
 
 std::vector<TensorType> infer_cast(Types inputs, const Attributes& attributes) {
+  require_computed("cast", "x", inputs[0]);
   return {{.shape = inputs[0].shape, .dtype = dtype_attribute(attributes, "dtype")}};
 }
 

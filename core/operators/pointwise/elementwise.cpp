@@ -40,7 +40,7 @@ TensorId sum_over(GradientContext& context, std::size_t input, TensorId gradient
 }  // namespace
 
 void require_number(std::string_view kind, std::string_view operand, const TensorType& type) {
-  require(type.dtype != DType::kBool && !is_8_bit_floating(type.dtype), ErrorCode::kBadInput,
+  require(type.dtype != DType::kBool && !is_only_moved(type.dtype), ErrorCode::kBadInput,
           "{}: {} is {}, wanted numbers", kind, operand, to_text(type));
 }
 

@@ -29,6 +29,7 @@ ReducedDims searched(Types inputs, const Attributes& attributes) {
 }
 
 std::vector<TensorType> infer_first_index(Types inputs, const Attributes& attributes) {
+  require_computed(kKind, "x", inputs[0]);
   const Shape result = searched(inputs, attributes).result(inputs[0].shape);
   require_type(kKind, "value", inputs[1], {.shape = result, .dtype = inputs[0].dtype});
   return {{.shape = result, .dtype = DType::kI64}};

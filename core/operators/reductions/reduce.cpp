@@ -46,6 +46,7 @@ using Examples = std::vector<OperatorExample>;
 
 TensorType result_type(std::string_view kind, Types inputs, const Attributes& attributes,
                        DType dtype) {
+  require_computed(kind, "x", inputs[0]);
   return {.shape = reduced_dims_of(kind, inputs, attributes).result(inputs[0].shape),
           .dtype = dtype};
 }

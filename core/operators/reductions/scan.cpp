@@ -24,6 +24,7 @@ std::size_t scanned_dim(const TensorType& x, const Attributes& attributes) {
 
 std::vector<TensorType> infer_cumsum(Types inputs, const Attributes& attributes) {
   scanned_dim(inputs[0], attributes);
+  require_computed("cumsum", "x", inputs[0]);
   require(inputs[0].dtype != DType::kBool, ErrorCode::kBadInput,
           "cumsum: x is {}, wanted numbers: cast it first", to_text(inputs[0]));
   return {inputs[0]};

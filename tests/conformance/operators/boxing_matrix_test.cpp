@@ -318,6 +318,25 @@ CpuOptions by_scripts(CpuQueueKind queues) {
   return options;
 }
 
+// Bytes are never added: no word is pending.
+TEST_CASE("bytes move between all splits and copies, inside a placement and between two") {
+  for (const CpuOptions& options :
+       {options_of(CpuQueueKind::kInline), by_scripts(CpuQueueKind::kInline)}) {
+    Sweep sweep;
+    Random random("boxing of bytes");
+    for (const NdSbp& from : words_over({kRows, kColumns, kCopy}, 2))
+      for (const NdSbp& to : words_over({kRows, kColumns, kCopy}, 2)) {
+        const Placement two_axes = mesh({2, 2}, counted(0, 4));
+        sweep.run_with({{Shape{5, 6, 3}, DType::kU8}, two_axes, two_axes, from, to}, options);
+      }
+    for (const NdSbp& from : words_over({kRows, kColumns, kCopy}, 1))
+      for (const NdSbp& to : words_over({kRows, kColumns, kCopy}, 1)) {
+        const Placement source = mesh({2}, counted(0, 2)), target = mesh({3}, counted(2, 3));
+        sweep.run_with({{Shape{5, 6, 3}, DType::kU8}, source, target, from, to}, options);
+      }
+  }
+}
+
 TEST_CASE("scripts run all 36 pairs of words right on one to eight devices") {
   sweep_lines(by_scripts(CpuQueueKind::kInline));
 }

@@ -232,11 +232,13 @@ std::string BoxingCase::text() const {
                      to_string(to_dtype.value_or(type.dtype)));
 }
 
+// Of bytes none is negative.
 Piece small_integers(const TensorType& type) {
   Piece tensor = blank(type);
   for (std::size_t i = 0; i < tensor.values.size(); ++i) {
     const std::size_t value = (i * 7 + i / 41) % 41;
     tensor.values[i] = type.dtype == DType::kBool ? static_cast<double>(value % 2)
+                       : type.dtype == DType::kU8 ? static_cast<double>(value)
                                                   : static_cast<double>(value) - 20;
   }
   return tensor;

@@ -53,6 +53,7 @@ double unit_roundoff(DType dtype) {
     case DType::kI64:
     case DType::kI32:
     case DType::kBool:
+    case DType::kU8:
       return 0;
   }
   __builtin_unreachable();

@@ -28,6 +28,8 @@ double neutral(ReduceOp op, DType dtype) {
     case DType::kE4M3:
     case DType::kE5M2:
       return sign * static_cast<double>(largest_8_bit(dtype));
+    case DType::kU8:
+      return op == ReduceOp::kMax ? 0 : 255;
   }
   __builtin_unreachable();
 }
@@ -137,6 +139,7 @@ Tolerance tolerance_of(DType dtype) {
     case DType::kBool:
     case DType::kE4M3:
     case DType::kE5M2:
+    case DType::kU8:
       return {0x1p53, 0};
   }
   __builtin_unreachable();

@@ -2,12 +2,18 @@
 #include "io/images/image_data.h"
 
 #include "core/base/error.h"
+#include "core/operators/pointwise/normalize_images.h"
+#include "io/images/augment.h"
 #include "io/images/jpeg.h"
 #include "io/open_data.h"
 #include "tests/io/data/made_files.h"
 
 #include <doctest/doctest.h>
 
+#include <array>
+#include <cmath>
+#include <cstdint>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -67,6 +73,16 @@ std::vector<float> images_at(const SampleData& data, std::int64_t first, std::in
   return values;
 }
 
+std::vector<std::uint8_t> bytes_at(const SampleData& data, std::int64_t first, std::int64_t batch,
+                                   std::int64_t from, std::int64_t rows) {
+  const Actor input = input_named("images", 0);
+  const TensorType type{Shape{batch, 3, 8, 8}, DType::kU8};
+  const Shard box{{{from, rows}, {0, 3}, {0, 8}, {0, 8}}};
+  std::vector<std::uint8_t> values(static_cast<std::size_t>(box.elements()));
+  data.fill({input, type, box, first, batch, 3}, std::as_writable_bytes(std::span(values)));
+  return values;
+}
+
 std::vector<std::int32_t> labels_at(const SampleData& data, std::int64_t first, std::int64_t batch,
                                     std::int64_t classes = 5) {
   const Actor input = input_named("labels", classes);
@@ -110,6 +126,36 @@ TEST_CASE("any split of rows or channels joins to the batch of one rank") {
   CHECK(images_at(*in_order, 0, 1, 0, 1) != images_at(*in_order, 6, 1, 0, 1));
 }
 
+// Where windows lie on pixels nothing is between them: the same bits.
+TEST_CASE("bytes are what is normalised: to half a step between pixels, to the bit on them") {
+  if (!has_jpeg()) return;
+  const DataFolder folder("sextant_images_bytes");
+  write_folder(folder);
+  const auto data = open_data({folder.path.string(), "images", ""});
+  const std::vector<float> wanted = images_at(*data, 12, 5, 1, 3);
+  const std::vector<std::uint8_t> bytes = bytes_at(*data, 12, 5, 1, 3);
+  const std::vector<ChannelNormal> normals = channel_normals(
+      {{"mean", std::string(kImageNetMeans)}, {"deviation", std::string(kImageNetDeviations)}}, 3);
+  REQUIRE(bytes.size() == wanted.size());
+  for (std::size_t i = 0; i < bytes.size(); ++i) {
+    const ChannelNormal& channel = normals[i / 64 % 3];
+    CHECK(std::abs(normalized(bytes[i], channel) - wanted[i]) <
+          (0.5F / 255.0F + 1e-5F) / channel.deviation);
+  }
+  const std::string made = jpeg_of(3, 40, 30);
+  const Pixels pixels = decoded_jpeg(std::as_bytes(std::span(made)), "made");
+  const AugmentedImage image(pixels, {0, 0, 40, 30, true}, 40, 30);
+  std::vector<float> numbers(40);
+  std::vector<std::uint8_t> values(40);
+  for (std::int64_t channel = 0; channel < 3; ++channel)
+    for (std::int64_t row = 0; row < 30; ++row) {
+      image.row(channel, row, 0, 40, numbers.data());
+      image.row(channel, row, 0, 40, values.data());
+      for (std::size_t i = 0; i < 40; ++i)
+        CHECK(normalized(values[i], normals[static_cast<std::size_t>(channel)]) == numbers[i]);
+    }
+}
+
 TEST_CASE("shards have the same samples as a folder would, with their classes") {
   if (!has_jpeg()) return;
   const DataFolder folder("sextant_shards");
@@ -123,13 +169,16 @@ TEST_CASE("shards have the same samples as a folder would, with their classes") 
   CHECK(alone->fingerprint() != data->fingerprint());
 }
 
-TEST_CASE("a batch that is filled up has ignored labels and black images") {
+TEST_CASE("a batch that is filled up has ignored labels and grey images") {
   if (!has_jpeg()) return;
   const DataFolder folder("sextant_images_pad");
   write_folder(folder);
   const auto data = open_data({folder.path.string(), "", "file last_batch=pad"});
   CHECK(labels_at(*data, 4, 4) == std::vector<std::int32_t>{2, 2, -100, -100});
   for (const float value : images_at(*data, 4, 4, 2, 2)) CHECK(value == 0);
+  const std::vector<std::uint8_t> bytes = bytes_at(*data, 4, 4, 3, 1);
+  for (std::size_t i = 0; i < bytes.size(); ++i)
+    CHECK(bytes[i] == std::array<std::uint8_t, 3>{124, 116, 104}[i / 64]);
   CHECK(data->depends_on_batch());
 }
 

@@ -90,6 +90,7 @@ void adamw(const KernelContext& context, Workspace& workspace) {
     case DType::kBool:
     case DType::kE4M3:
     case DType::kE5M2:
+    case DType::kU8:
       return update_all<float>(context, step, workspace);
   }
 }

@@ -8,6 +8,7 @@ namespace sextant {
 
 void add_matmul_kernels(KernelTable& table);
 void add_quantize_kernels(KernelTable& table);
+void add_normalize_images_kernels(KernelTable& table);
 void add_elementwise_kernels(KernelTable& table);
 void add_unary_kernels(KernelTable& table);
 void add_binary_kernels(KernelTable& table);
@@ -41,6 +42,7 @@ void add_fast_embedding_kernels(KernelTable& table);
 void add_fast_loss_kernels(KernelTable& table);
 void add_fast_optimizer_kernels(KernelTable& table);
 void add_fast_conv_kernels(KernelTable& table);
+void add_fast_normalize_images_kernels(KernelTable& table);
 void add_fast_pool_kernels(KernelTable& table);
 void add_fast_reduce_kernels(KernelTable& table);
 void add_fast_norm_piece_kernels(KernelTable& table);

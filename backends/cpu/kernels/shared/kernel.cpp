@@ -48,6 +48,7 @@ KernelTable reference_kernels() {
   KernelTable table;
   add_matmul_kernels(table);
   add_quantize_kernels(table);
+  add_normalize_images_kernels(table);
   add_elementwise_kernels(table);
   add_unary_kernels(table);
   add_binary_kernels(table);
@@ -84,6 +85,7 @@ KernelTable fast_kernels() {
   add_fast_loss_kernels(table);
   add_fast_optimizer_kernels(table);
   add_fast_conv_kernels(table);
+  add_fast_normalize_images_kernels(table);
   add_fast_pool_kernels(table);
   add_fast_reduce_kernels(table);
   add_fast_norm_piece_kernels(table);

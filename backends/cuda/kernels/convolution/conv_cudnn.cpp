@@ -68,6 +68,7 @@ std::optional<cudnnDataType_t> cudnn_type(DType dtype) {
     case DType::kBool:
     case DType::kE4M3:
     case DType::kE5M2:
+    case DType::kU8:
       return std::nullopt;
   }
   return std::nullopt;

@@ -88,6 +88,7 @@ std::int64_t bytes_of(DType dtype) {
     case DType::kBool:
     case DType::kE4M3:
     case DType::kE5M2:
+    case DType::kU8:
       return 1;
   }
   return 1;

@@ -173,6 +173,8 @@ std::uint64_t pattern_of(DType dtype, double value) {
       return repeated(to_float8_e4m3(static_cast<float>(value)).bits);
     case DType::kE5M2:
       return repeated(to_float8_e5m2(static_cast<float>(value)).bits);
+    case DType::kU8:
+      return repeated(saturated<std::uint8_t>(value));
   }
   return 0;
 }

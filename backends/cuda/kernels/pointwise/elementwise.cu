@@ -82,6 +82,7 @@ cudaError_t enqueue_function(const FunctionArguments& arguments, cudaStream_t st
       return enqueue_elements<Flag>(arguments, stream);
     case DType::kE4M3:
     case DType::kE5M2:
+    case DType::kU8:
       break;  // nothing is computed in 8 bits
   }
   return cudaErrorInvalidValue;

@@ -68,6 +68,7 @@ bool has_product(DType in, DType out) {
       return out == in || out == DType::kF32;
     case DType::kE4M3:
     case DType::kE5M2:
+    case DType::kU8:
     case DType::kI64:
     case DType::kI32:
     case DType::kBool:

@@ -181,6 +181,7 @@ std::optional<cudaDataType_t> cublas_type(DType dtype) {
     case DType::kI64:
     case DType::kI32:
     case DType::kBool:
+    case DType::kU8:
       return std::nullopt;
   }
   return std::nullopt;

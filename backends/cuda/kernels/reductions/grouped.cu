@@ -131,6 +131,7 @@ __device__ __forceinline__ double as_double(DType dtype, const void* data, std::
     case DType::kBool:
     case DType::kE4M3:
     case DType::kE5M2:
+    case DType::kU8:
       break;
   }
   return 0;

@@ -12,6 +12,7 @@ void add_cuda_quantize(CudaKernelTable& table);
 void add_cuda_scaled_matmul(CudaKernelTable& table);
 void add_cuda_elementwise(CudaKernelTable& table);
 void add_cuda_cast(CudaKernelTable& table);
+void add_cuda_normalize_images(CudaKernelTable& table);
 void add_cuda_bias(CudaKernelTable& table);
 void add_cuda_dropout(CudaKernelTable& table);
 void add_cuda_chains(CudaKernelTable& table);

@@ -43,7 +43,8 @@ __device__ __forceinline__ void put_as(DType dtype, void* out, std::int64_t at, 
       return put(static_cast<bool*>(out) + at, adds, value);
     case DType::kE4M3:
     case DType::kE5M2:
-      break;  // quantize writes them and nobody else
+    case DType::kU8:
+      break;  // quantize and loaders write them and nobody else
   }
 }
 
