@@ -11,9 +11,13 @@
 
 #ifdef SEXTANT_HAS_MIMALLOC
 #include <mimalloc.h>
+#ifdef __linux__
+#include <sys/mman.h>
+#endif
 #endif
 
 #include <cstddef>
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
@@ -32,6 +36,24 @@ void keep_freed_pages() {
   mi_option_set_default(mi_option_purge_delay, -1);
 #elif defined(SEXTANT_HAS_MIMALLOC) && MI_MALLOC_VERSION >= 200
   mi_option_set_enabled_default(mi_option_allow_decommit, false);
+#endif
+}
+
+// Its tables are a hundred MiB or more, most of them walked from end to end. In pages of 2 MiB they
+// cause a fiftieth of the faults, which with fewer misses of the address tables is a tenth of a
+// check. Asked for as pages that the system makes large where it can: reserved ones (hugetlb),
+// which the allocator would ask for itself, may be promised and then refused at the first touch.
+void use_large_pages() {
+#if defined(SEXTANT_HAS_MIMALLOC) && defined(__linux__) && MI_MALLOC_VERSION >= 200
+  constexpr std::size_t kSize = std::size_t{512} << 20, kAlignment = std::size_t{64} << 20;
+  void* const area = mmap(nullptr, kSize + kAlignment, PROT_READ | PROT_WRITE,
+                          MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (area == MAP_FAILED) return;
+  const auto begin = reinterpret_cast<std::uintptr_t>(area);
+  auto* const aligned = static_cast<std::byte*>(area) + (kAlignment - begin % kAlignment);
+  madvise(aligned, kSize, MADV_HUGEPAGE);
+  mi_manage_os_memory(aligned, kSize, true, false, true, -1);
+  mi_option_set(mi_option_eager_commit_delay, 0);
 #endif
 }
 
@@ -94,7 +116,10 @@ int failed(const Error& error, const CommonOptions& common, Console& console) {
 }
 
 int act(const Verb& verb, const CommandLine& line, const CommonOptions& common) {
-  if (verb.keeps_freed_pages) keep_freed_pages();
+  if (verb.keeps_freed_pages) {
+    keep_freed_pages();
+    use_large_pages();
+  }
   watch_signals();
   if (common.json) owe_document();
   Console console(common);

@@ -68,8 +68,12 @@ class SegmentRuns {
     return static_cast<std::int32_t>(w * 64) + (marks == 0 ? 0 : std::countr_zero(marks));
   }
 
+  // Most places are cut already: asking is in line, cutting is not.
   void cut(std::int32_t segment) {
-    if ((word(segment) & bit(segment)) != 0) return;
+    if ((word(segment) & bit(segment)) == 0) [[unlikely]]
+      begin_run(segment);
+  }
+  [[gnu::noinline]] void begin_run(std::int32_t segment) {
     sextant::at(values_, segment) = sextant::at(values_, run_of(segment));
     word(segment) |= bit(segment);
   }

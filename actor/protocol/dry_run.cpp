@@ -61,8 +61,7 @@ class DryRunner {
     runners_.reserve(classes.size());
     for (const Rank rank : classes.representatives) {
       const ProgramId program = graph.ranks[rank].program;
-      runners_.emplace_back(rank, program, tables.of(program),
-                            tables.direct_waits_of(program) == nullptr);
+      runners_.emplace_back(rank, program, tables.of(program), !tables.is_direct(program));
       result_.meeting_of_run.emplace_back(runners_.back().tables->runs.size(), -1);
     }
     for (Runner& runner : runners_) seat(runner, members);

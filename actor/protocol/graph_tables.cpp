@@ -1,7 +1,9 @@
 // Each table and each list of waits is made once: whoever asks first makes it, others wait for it.
 #include "actor/protocol/graph_tables.h"
 
+#include <algorithm>
 #include <cstddef>
+#include <utility>
 
 namespace sextant {
 
@@ -17,10 +19,12 @@ GraphTables::GraphTables(const PhysicalGraph& graph, const GraphTables& unguarde
     });
     if (!known.is_sought) continue;
     std::call_once(own.sought, [&] {
-      if (known.direct_waits) own.direct_waits = with_guards(*known.direct_waits, *own.tables);
+      own.unguarded_waits = known.unguarded_waits ? known.unguarded_waits : known.direct_waits;
       own.is_sought = true;
     });
   }
+  if (std::all_of(is_same.begin(), is_same.end(), [](bool same) { return same; }))
+    keep(unguarded.known_dry_run());
 }
 
 const std::shared_ptr<const ProgramTables>& GraphTables::of(ProgramId program) const {
@@ -30,13 +34,23 @@ const std::shared_ptr<const ProgramTables>& GraphTables::of(ProgramId program) c
   return known.tables;
 }
 
-const ProgramWaits* GraphTables::direct_waits_of(ProgramId program) const {
+bool GraphTables::is_direct(ProgramId program) const {
   OfProgram& known = programs_[program.index()];
   std::call_once(known.sought, [&] {
-    known.direct_waits = direct_waits(*of(program));
+    if (std::optional<ProgramWaits> waits = direct_waits(*of(program)))
+      known.direct_waits = std::make_shared<const ProgramWaits>(*std::move(waits));
     known.is_sought = true;
   });
-  return known.direct_waits ? &*known.direct_waits : nullptr;
+  return known.unguarded_waits || known.direct_waits;
+}
+
+const ProgramWaits* GraphTables::direct_waits_of(ProgramId program) const {
+  OfProgram& known = programs_[program.index()];
+  if (!is_direct(program)) return nullptr;
+  if (!known.unguarded_waits) return known.direct_waits.get();
+  std::call_once(known.guarded,
+                 [&] { known.guarded_waits = with_guards(*known.unguarded_waits, *of(program)); });
+  return &*known.guarded_waits;
 }
 
 const ProgramWaits& GraphTables::waits_of(ProgramId program) const {
@@ -44,6 +58,16 @@ const ProgramWaits& GraphTables::waits_of(ProgramId program) const {
   OfProgram& known = programs_[program.index()];
   std::call_once(known.stepped, [&] { known.stepped_waits = stepped_waits(*of(program)); });
   return *known.stepped_waits;
+}
+
+std::shared_ptr<const DryRun> GraphTables::known_dry_run() const {
+  const std::lock_guard lock(dry_run_mutex_);
+  return dry_run_;
+}
+
+void GraphTables::keep(std::shared_ptr<const DryRun> dry_run) const {
+  const std::lock_guard lock(dry_run_mutex_);
+  dry_run_ = std::move(dry_run);
 }
 
 }  // namespace sextant

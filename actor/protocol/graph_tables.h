@@ -14,6 +14,8 @@
 
 namespace sextant {
 
+struct DryRun;
+
 // From any thread. `graph` outlives it; a program that has changed since its tables were made has
 // the old ones here.
 class GraphTables {
@@ -27,20 +29,34 @@ class GraphTables {
               const std::vector<bool>& is_same);
   // Throws what ProgramTables() throws.
   const std::shared_ptr<const ProgramTables>& of(ProgramId program) const;
-  // Waits of a program that can run alone, if positions in the order show that it can; else null.
+  // Whether positions in the order show that a program can run alone. Guards wait for what was
+  // issued before: a program can with them where it could without.
+  bool is_direct(ProgramId program) const;
+  // Waits of such a program, or null.
   const ProgramWaits* direct_waits_of(ProgramId program) const;
   // Waits of a program that can run alone.
   const ProgramWaits& waits_of(ProgramId program) const;
 
+  // The dry run for one rank per class that was kept, or null. It knows of no slots and no guards,
+  // so tables of a graph that got these have it too.
+  std::shared_ptr<const DryRun> known_dry_run() const;
+  void keep(std::shared_ptr<const DryRun> dry_run) const;
+
  private:
   struct OfProgram {
-    std::once_flag made, sought, stepped;
-    bool is_sought = false;
+    std::once_flag made, sought, guarded, stepped;
     std::shared_ptr<const ProgramTables> tables;
-    std::optional<ProgramWaits> direct_waits, stepped_waits;
+    bool is_sought = false;
+    std::shared_ptr<const ProgramWaits> direct_waits;  // if sought here
+    // What was found before the program got its guards, and the same with them: most who ask want
+    // to know no more than that there is something.
+    std::shared_ptr<const ProgramWaits> unguarded_waits;
+    std::optional<ProgramWaits> guarded_waits, stepped_waits;
   };
   const PhysicalGraph& graph_;
   mutable std::vector<OfProgram> programs_;
+  mutable std::mutex dry_run_mutex_;
+  mutable std::shared_ptr<const DryRun> dry_run_;
 };
 
 }  // namespace sextant

@@ -11,7 +11,11 @@ ProvenGraph::Facts::Facts(std::shared_ptr<const PhysicalGraph> of,
       tables(std::move(its_tables)),
       members(*graph),
       classes(rank_classes(*graph, members)),
-      dry(sextant::dry_run(*graph, members, classes, *tables)) {}
+      dry(tables->known_dry_run()) {
+  if (dry) return;
+  dry = std::make_shared<const DryRun>(sextant::dry_run(*graph, members, classes, *tables));
+  tables->keep(dry);
+}
 
 ProvenGraph::ProvenGraph(std::shared_ptr<const PhysicalGraph> graph,
                          std::shared_ptr<const GraphTables> tables)
@@ -23,7 +27,7 @@ ProvenGraph::ProvenGraph(std::shared_ptr<const PhysicalGraph> graph)
 ProvenGraph::ProvenGraph(const PhysicalGraph& graph) : ProvenGraph(refer_to(graph)) {}
 
 std::shared_ptr<const DryRun> ProvenGraph::dry_run_of(const RankClasses& classes) const {
-  if (classes.class_of == facts_->classes.class_of) return {facts_, &facts_->dry};
+  if (classes.class_of == facts_->classes.class_of) return facts_->dry;
   return std::make_shared<const DryRun>(sextant::dry_run(graph(), members(), classes, tables()));
 }
 

@@ -28,7 +28,7 @@ class ProvenGraph {
   // Of the graph alone: devices and links may tell more ranks apart.
   const RankClasses& classes() const { return facts_->classes; }
   const GraphTables& tables() const { return *facts_->tables; }
-  const DryRun& dry_run() const { return facts_->dry; }
+  const DryRun& dry_run() const { return *facts_->dry; }
   // The dry run of these classes: the one that is there, where they are its own. Throws what
   // dry_run() throws.
   std::shared_ptr<const DryRun> dry_run_of(const RankClasses& classes) const;
@@ -40,7 +40,7 @@ class ProvenGraph {
     std::shared_ptr<const GraphTables> tables;
     GroupMembers members;
     RankClasses classes;
-    DryRun dry;
+    std::shared_ptr<const DryRun> dry;
   };
   std::shared_ptr<const Facts> facts_;
 };

@@ -118,9 +118,16 @@ class MemoryPlan::Planner {
   void find_births() {
     for (const ContentId content : lifetimes_.in_order)
       if (is_shared(content)) contents_.push_back(content);
-    const auto begins_before = [&](ContentId a, ContentId b) { return begin_of(a) < begin_of(b); };
-    if (!std::is_sorted(contents_.begin(), contents_.end(), begins_before))
-      std::stable_sort(contents_.begin(), contents_.end(), begins_before);
+    if (options_.begin.empty()) return;
+    std::vector<std::pair<Time, std::int32_t>> births;  // and the place in the order of issue
+    births.reserve(contents_.size());
+    for (const ContentId content : contents_)
+      births.push_back({begin_of(content), size_of(births)});
+    if (std::is_sorted(births.begin(), births.end())) return;
+    std::sort(births.begin(), births.end());
+    const std::vector<ContentId> issued = contents_;
+    for (std::size_t birth = 0; birth < births.size(); ++birth)
+      contents_[birth] = at(issued, births[birth].second);
   }
 
   // A step begins before the one before it is over: at some time the bytes of the one pass to the

@@ -2,6 +2,7 @@
 #include "compiler/order/buckets.h"
 
 #include "compiler/order/order_times.h"
+#include "compiler/order/run_forms.h"
 #include "core/base/at.h"
 #include "core/base/ids.h"
 #include "core/base/table.h"
@@ -20,16 +21,17 @@ namespace {
 
 class StageBuckets {
  public:
-  StageBuckets(std::vector<OrderedRun>& order, const Partition& partition, const GroupTable& groups,
+  StageBuckets(std::vector<OrderedRun>& order, const RunForms& forms, const GroupTable& groups,
                const NetworkModel& network, MovedSizes& sizes, const BucketLimits& limits)
       : order_(order),
-        partition_(partition),
-        graph_(partition.graph()),
+        forms_(forms),
+        partition_(forms.partition()),
+        graph_(forms.partition().graph()),
         groups_(groups),
         network_(network),
         sizes_(sizes),
         limits_(limits),
-        times_(order_times(order, partition)),
+        times_(order_times(order, forms)),
         made_at_(graph_.tensors.size()) {
     find_deadlines();
     for (const OrderedRun& run : order) next_group_ = std::max(next_group_, run.launch_group + 1);
@@ -86,18 +88,15 @@ class StageBuckets {
     Time next = kNever;
     for (std::size_t position = order_.size(); position-- > 0;) {
       const RunTimes& times = times_[position];
-      const bool is_collective = queue_of(partition_, order_[position]) == QueueRole::kCollective;
-      if (is_collective) {
-        for (const StagedOpId index : ops(order_[position]))
-          for (const StagedTensorId out : partition_.makes(index))
-            next = std::min(next, read_at[out]);
+      const RunForms::Form& form = forms_.of(order_[position]);
+      if (form.queue == QueueRole::kCollective) {
+        for (const StagedTensorId out : forms_.makes(form)) next = std::min(next, read_at[out]);
         deadlines_[position] = next;
         if (next != kNever) next = next - (times.end - times.begin);
         continue;
       }
-      for (const StagedOpId index : ops(order_[position]))
-        for (const StagedTensorId in : partition_.reads(index))
-          read_at[in] = std::min(read_at[in], times.begin);
+      for (const StagedTensorId in : forms_.reads(form))
+        read_at[in] = std::min(read_at[in], times.begin);
     }
   }
 
@@ -105,9 +104,10 @@ class StageBuckets {
 
   void visit(std::size_t position) {
     const OrderedRun& run = order_[position];
+    const RunForms::Form& form = forms_.of(run);
+    const bool computes = form.queue == QueueRole::kCompute;
     const StagedOpId index = ops(run).front();
-    const QueueRole queue = partition_.queue(index);
-    const bool is_collective = queue != QueueRole::kCompute && goes_both_ways(index);
+    const bool is_collective = !computes && goes_both_ways(index);
     const bool may_fuse =
         is_collective && run.launch_group < 0 &&
         (graph_.ops[index].rate == Rate::kPerStep || is_fetch(partition_.part(index)));
@@ -116,10 +116,14 @@ class StageBuckets {
       add(position, index);
     else if (is_collective)
       pass(position);
+    const Time end = times_[position].end;
+    if (computes) {
+      computed_ = end;
+      for (const StagedTensorId tensor : forms_.makes(form)) made_at_[tensor] = end;
+      return;
+    }
     for (const StagedOpId made : ops(run))
-      for (const StagedTensorId tensor : partition_.makes(made))
-        made_at_[tensor] = times_[position].end;
-    if (queue == QueueRole::kCompute) computed_ = times_[position].end;
+      for (const StagedTensorId tensor : partition_.makes(made)) made_at_[tensor] = end;
   }
 
   bool goes_both_ways(StagedOpId index) const {
@@ -282,15 +286,17 @@ class StageBuckets {
   }
 
   std::vector<OrderedRun>& order_;
+  const RunForms& forms_;
   const Partition& partition_;
   const StagedGraph& graph_;
   const GroupTable& groups_;
   const NetworkModel& network_;
   MovedSizes& sizes_;
   const BucketLimits& limits_;
-  std::vector<RunTimes> times_;          // by position, without buckets
-  std::vector<Time> deadlines_;          // by position
-  Table<StagedTensorId, Time> made_at_;  // the last act of its producer so far
+  std::vector<RunTimes> times_;  // by position, without buckets
+  std::vector<Time> deadlines_;  // by position
+  // The last act of its producer so far; nothing where compute runs alone make and read it.
+  Table<StagedTensorId, Time> made_at_;
   Time free_, computed_;  // when the collectives, and the computation, so far are over
   std::int32_t next_group_ = 0;
   Table<KindId, Kind> kinds_;
@@ -305,9 +311,10 @@ void fuse_buckets(IssueOrder& order, const Partition& partition, const GroupTabl
                   const NetworkModel& network, MovedSizes& sizes, const BucketLimits& limits,
                   const StopPoll& stop) {
   if (limits.bytes.value <= 0 || limits.operations < 2) return;
+  const RunForms forms(partition, order);
   for (std::vector<OrderedRun>& stage : order) {
     stop();
-    StageBuckets(stage, partition, groups, network, sizes, limits).run();
+    StageBuckets(stage, forms, groups, network, sizes, limits).run();
   }
 }
 

@@ -3,6 +3,7 @@
 #include "compiler/order/join_runs.h"
 
 #include "compiler/order/order_times.h"
+#include "compiler/order/run_forms.h"
 #include "core/base/at.h"
 
 #include <algorithm>
@@ -17,10 +18,11 @@ namespace {
 
 class StageJoiner {
  public:
-  StageJoiner(std::vector<OrderedRun>& order, const Partition& partition)
+  StageJoiner(std::vector<OrderedRun>& order, const RunForms& forms)
       : order_(order),
-        partition_(partition),
-        graph_(partition.graph()),
+        forms_(forms),
+        partition_(forms.partition()),
+        graph_(forms.partition().graph()),
         made_at_(graph_.tensors.size()),
         read_at_(graph_.tensors.size(), Time(std::numeric_limits<std::int64_t>::max())) {}
 
@@ -46,7 +48,7 @@ class StageJoiner {
   };
 
   std::span<const StagedOpId> ops(const OrderedRun& run) const { return ops_of(partition_, run); }
-  QueueRole queue(const OrderedRun& run) const { return queue_of(partition_, run); }
+  QueueRole queue(const OrderedRun& run) const { return forms_.of(run).queue; }
   const StagedOp& op(StagedOpId index) const { return graph_.ops[index]; }
 
   bool are_neighbours(const OrderedRun& earlier, const OrderedRun& later) const {
@@ -68,15 +70,14 @@ class StageJoiner {
   // --- modelled time -----------------------------------------------------------------------------
 
   void find_times() {
-    const std::vector<RunTimes> times = order_times(order_, partition_);
+    const std::vector<RunTimes> times = order_times(order_, forms_);
     timed_.reserve(order_.size());
     joined_.reserve(order_.size());
     for (std::size_t i = 0; i < order_.size(); ++i) {
       timed_.push_back({order_[i], times[i].begin, times[i].end});
-      const bool computes = queue(order_[i]) == QueueRole::kCompute;
+      if (queue(order_[i]) == QueueRole::kCompute) continue;
       for (const StagedOpId index : ops(order_[i])) {
         for (const StagedTensorId out : partition_.makes(index)) made_at_[out] = times[i].end;
-        if (computes) continue;
         for (const StagedTensorId in : partition_.reads(index))
           read_at_[in] = std::min(read_at_[in], times[i].begin);
       }
@@ -148,9 +149,11 @@ class StageJoiner {
   }
 
   std::vector<OrderedRun>& order_;
+  const RunForms& forms_;
   const Partition& partition_;
   const StagedGraph& graph_;
-  Table<StagedTensorId, Time> made_at_;  // the last act of its producer so far
+  // Of what no compute run makes: the last act of its producer so far.
+  Table<StagedTensorId, Time> made_at_;
   Table<StagedTensorId, Time> read_at_;  // its first read on a queue that does not compute
   std::vector<Timed> timed_, joined_;
   std::optional<std::size_t> last_;  // in `joined_`: what computes
@@ -159,9 +162,10 @@ class StageJoiner {
 }  // namespace
 
 void join_runs(IssueOrder& order, const Partition& partition, const StopPoll& stop) {
+  const RunForms forms(partition, order);
   for (std::vector<OrderedRun>& stage : order) {
     stop();
-    StageJoiner(stage, partition).run();
+    StageJoiner(stage, forms).run();
   }
 }
 

@@ -4,7 +4,7 @@
 #pragma once
 
 #include "compiler/order/issue_order.h"
-#include "compiler/order/partition.h"
+#include "compiler/order/run_forms.h"
 
 #include <span>
 #include <vector>
@@ -15,13 +15,9 @@ struct RunTimes {
   Time begin, end;
 };
 
-// Queue of a run, which all its actors share.
-QueueRole queue_of(const Partition& partition, const OrderedRun& run);
-std::span<const StagedOpId> ops_of(const Partition& partition, const OrderedRun& run);
-
 // By position in the order. A run begins behind what its queue has and what it reads; transfers,
 // which wait for other stages, no sooner than the order says. Members of a launch group begin and
 // end together. The step before counts nothing.
-std::vector<RunTimes> order_times(std::span<const OrderedRun> stage, const Partition& partition);
+std::vector<RunTimes> order_times(std::span<const OrderedRun> stage, const RunForms& forms);
 
 }  // namespace sextant

@@ -111,9 +111,17 @@ void compare(const PhysicalGraph& graph, const DeviceGroup& group, const Member&
   }
 }
 
+bool has_symmetric_frames(const PhysicalGraph& graph) {
+  return std::any_of(graph.blocks.begin(), graph.blocks.end(), [](const Block& block) {
+    return std::any_of(block.frames.begin(), block.frames.end(),
+                       [](const Frame& frame) { return frame.region == Region::kSymmetric; });
+  });
+}
+
 }  // namespace
 
 void check_symmetric(const PhysicalGraph& graph, Findings& findings) {
+  if (!has_symmetric_frames(graph)) return;  // no buffer has an address here
   std::map<ProgramId, BuffersByRole> known;  // of programs that share a group with another
   const auto buffers_of = [&](const Member& member) -> const std::vector<Buffer>& {
     auto place = known.find(member.program);

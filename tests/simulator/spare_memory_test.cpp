@@ -3,6 +3,7 @@
 #include "compiler/memory/spare_memory.h"
 
 #include "actor/bytes/byte_order.h"
+#include "actor/protocol/dry_run.h"
 #include "actor/protocol/graph_tables.h"
 #include "actor/protocol/program_tables.h"
 #include "actor/protocol/program_waits.h"
@@ -84,7 +85,20 @@ void check_tables(const ExpandedGraph& expanded) {
     const std::optional<ProgramWaits> waits = direct_waits(anew);
     const ProgramWaits* const handed = expanded.tables()->direct_waits_of(p);
     REQUIRE((handed != nullptr) == waits.has_value());
+    CHECK(expanded.tables()->is_direct(p) == waits.has_value());
     if (handed != nullptr) CHECK(*handed == *waits);
+  }
+  const auto known = expanded.tables()->known_dry_run();
+  if (!known) return;
+  const DryRun anew = dry_run(expanded.graph());
+  CHECK(known->ranks == anew.ranks);
+  CHECK(known->meeting_of_run == anew.meeting_of_run);
+  CHECK(known->num_meetings == anew.num_meetings);
+  REQUIRE(known->order.size() == anew.order.size());
+  for (std::size_t i = 0; i < anew.order.size(); ++i) {
+    CHECK(known->order[i].rank == anew.order[i].rank);
+    CHECK(known->order[i].first == anew.order[i].first);
+    CHECK(known->order[i].num_runs == anew.order[i].num_runs);
   }
 }
 
