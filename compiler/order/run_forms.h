@@ -7,6 +7,7 @@
 #include "core/base/ids.h"
 #include "core/base/table.h"
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <vector>
