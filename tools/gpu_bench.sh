@@ -112,16 +112,17 @@ decoder() {
 printf '%-34s %10s %10s %7s %7s  %s\n' "step" "ours ms" "torch ms" "ratio" "MFU" "strategy"
 medium="$peers/gpt2-medium-50304.json" xl="$peers/gpt2-xl-50304.json"
 llama() { echo "llama:layers=$1,hidden=$2,heads=$3,kv_heads=$4,ffn=$5,vocab=$6,seq=$7"; }
+llama12="$(llama 16 2048 32 8 8192 32000 2048)"
 decoder medium-16x1024 1 "$medium" 16 1 "" ""
 decoder xl-8x1024 1 "$xl" 8 1 "" ""
 decoder xl-16x1024 1 "$xl" 16 1 "" ""
-decoder llama-1.2b-8x2048 1 "$(llama 16 2048 32 8 8192 32000 2048)" 8 1 "" ""
+decoder llama-1.2b-8x2048 1 "$llama12" 8 1 "" ""
 decoder llama-3.2b-4x2048 1 "$(llama 28 3072 24 8 8192 128256 2048)" 4 1 "" ""
 decoder llama-3.2b-fp8 1 "$(llama 28 3072 24 8 8192 128256 2048)" 4 1 "precision=fp8" ""
 decoder medium-fp8 1 "$medium" 16 1 "precision=fp8" ""
 decoder llama-1x16384 1 "$(llama 8 2048 16 16 5632 32000 16384)" 1 1 "" ""
 decoder medium-8x4x1024 1 "$medium" 4 8 "" ""
-decoder llama-1.2b-full 1 "$(llama 16 2048 32 8 8192 32000 2048)" 8 1 "recompute=full" "--recompute"
+decoder llama-1.2b-full 1 "$llama12" 8 1 "recompute=full" "--recompute"
 decoder medium-dropout 1 "$medium:dropout=0.1" 16 1 "" "--dropout 0.1"
 # encoder NAME SAMPLES SEQUENCE: BERT-base of masked tokens, beside torch_steps.py.
 encoder() {
@@ -153,7 +154,6 @@ synthetic resnet50-dp2-256 2 resnet50 512 "dp=2 micro_batch=256" "momentum lr=0.
 synthetic class-head-1m-tp2-1024 2 class-head-1m 1024 "tp=2 micro_batch=1024" adamw "class_head --batch 1024 --strategy tp"
 synthetic wide-deep-tp2-16384 2 "wide_deep:deep_vocab=20000000,hidden=1024x1024x1024x1024x1024x1024x1024" 16384 \
   "tp=2 micro_batch=16384" adamw "wide_deep --batch 16384 --rows 20000000 --strategy tp"
-llama12="$(llama 16 2048 32 8 8192 32000 2048)"
 decoder llama-1.2b-dp2-8x2048 2 "$llama12" 8 1 "dp=2" "--strategy ddp"
 decoder llama-1.2b-zero3-8x2048 2 "$llama12" 8 1 "dp=2 zero=3" "--strategy fsdp"
 decoder llama-1.2b-tp2-8x2048 2 "$llama12" 8 1 "tp=2" "--strategy tp"
