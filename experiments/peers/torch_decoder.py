@@ -22,7 +22,6 @@ import argparse
 import contextlib
 import json
 import statistics
-import time
 
 import torch
 import torch_ranks as ranks
@@ -166,10 +165,7 @@ def shared(decoder, strategy, device):
         return fully_shard(decoder, mp_policy=policy)
     for layer in decoder.layers:
         layer.compile()
-    if strategy == "ddp":
-        places = {"device_ids": [device.index]} if device.type == "cuda" else {}
-        return nn.parallel.DistributedDataParallel(decoder, gradient_as_bucket_view=True, **places)
-    return decoder
+    return ranks.replicated(decoder, device) if strategy == "ddp" else decoder
 
 
 class Step:
@@ -190,15 +186,7 @@ class Step:
 
 
 def milliseconds(step, count):
-    """Of every step the slowest rank's."""
-    taken = []
-    for _ in range(count):
-        ranks.meet(step.device)
-        begin = time.perf_counter()
-        step()
-        ranks.wait_for(step.device)
-        taken.append((time.perf_counter() - begin) * 1e3)
-    return ranks.reduced(taken, "max")
+    return [1e3 * seconds for seconds in ranks.seconds_of(step, count, step.device)]
 
 
 def attention_of(name):

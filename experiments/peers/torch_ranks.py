@@ -5,10 +5,12 @@ Without that launcher there is one rank, and every collective is the identity.
 """
 
 import os
+import time
 
 import torch
 import torch.distributed as dist
 import torch.distributed._functional_collectives as functional_collectives
+from torch import nn
 from torch.nn import functional
 
 RANK, RANKS = int(os.environ.get("RANK", 0)), int(os.environ.get("WORLD_SIZE", 1))
@@ -62,6 +64,24 @@ def reduced(values, how):
         if how == "mean":
             tensor /= RANKS
     return tensor.tolist()
+
+
+def seconds_of(step, count, device):
+    """Of each of `count` steps, the slowest rank's."""
+    taken = []
+    for _ in range(count):
+        meet(device)
+        begin = time.perf_counter()
+        step()
+        wait_for(device)
+        taken.append(time.perf_counter() - begin)
+    return reduced(taken, "max")
+
+
+def replicated(model, device):
+    """The model under data parallelism, gradients as views of buckets."""
+    places = {"device_ids": [device.index]} if device.type == "cuda" else {}
+    return nn.parallel.DistributedDataParallel(model, gradient_as_bucket_view=True, **places)
 
 
 def sum_of(tensor, how="sum"):
@@ -174,4 +194,3 @@ def split_cross_entropy(logits, labels):
     if RANKS == 1:
         return functional.cross_entropy(logits, labels)
     return _SplitCrossEntropy.apply(logits, labels)
-

@@ -25,7 +25,6 @@ import argparse
 import contextlib
 import json
 import statistics
-import time
 
 import torch
 import torch_ranks as ranks
@@ -149,29 +148,24 @@ def wide_deep(arguments):
 
 def shared(model, strategy, device):
     """The model as the strategy runs it on this rank."""
-    if strategy != "ddp":
-        return model
-    places = {"device_ids": [device.index]} if device.type == "cuda" else {}
-    return nn.parallel.DistributedDataParallel(model, gradient_as_bucket_view=True, **places)
+    return ranks.replicated(model, device) if strategy == "ddp" else model
 
 
 def step_times(model, optimizer, loss_of, steps, device):
     """Seconds of each step behind those that warm up, and the losses of all, as tensors."""
     on_gpu = device.type == "cuda"
-    seconds, losses = [], []
-    for step in range(WARM_UP + steps):
-        ranks.meet(device)
-        begin = time.perf_counter()
+    losses = []
+
+    def step():
         with torch.autocast("cuda", torch.bfloat16) if on_gpu else contextlib.nullcontext():
             loss = loss_of(model)
         loss.backward()
         optimizer.step()
         optimizer.zero_grad(set_to_none=True)
-        ranks.wait_for(device)
-        if step >= WARM_UP:
-            seconds.append(time.perf_counter() - begin)
         losses.append(loss.detach())
-    return sorted(ranks.reduced(seconds, "max")), losses
+
+    ranks.seconds_of(step, WARM_UP, device)
+    return sorted(ranks.seconds_of(step, steps, device)), losses
 
 
 # What each builds on the arguments, the samples of a step, and how ranks may share it.
