@@ -16,6 +16,21 @@ std::string reason_of_abort(const Error& error) {
   return reason;
 }
 
+std::optional<std::string> hear_messages(HostGroup& group, HostTag tag,
+                                         const std::function<void(const HostMessage&)>& take) {
+  try {
+    for (;;) {
+      const HostMessage message = group.receive_any(tag);
+      if (message.bytes.empty()) return std::nullopt;
+      take(message);
+    }
+  } catch (const Error& error) {
+    return reason_of_abort(error);
+  } catch (const std::exception& error) {
+    return error.what();
+  }
+}
+
 HostBytes host_bytes(std::string_view text) {
   const auto bytes = std::as_bytes(std::span(text));
   return {bytes.begin(), bytes.end()};

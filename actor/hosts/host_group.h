@@ -54,7 +54,7 @@ class HostGroup : public HostAgreement {
   virtual void send(Rank to, HostTag tag, HostBytes bytes) = 0;
   virtual HostBytes receive(Rank from, HostTag tag) = 0;
   virtual HostMessage receive_any(HostTag tag) = 0;
-  // The same without waiting; nothing: there is none yet.
+  // As `receive_any`, but waits for none; nothing where none has come.
   virtual std::optional<HostMessage> try_receive_any(HostTag tag) = 0;
 };
 
@@ -65,6 +65,11 @@ std::vector<HostBytes> gather_by_messages(HostGroup& group, std::span<const std:
 
 // The reason that `abort` was given, from the error that calls throw afterwards.
 std::string reason_of_abort(const Error& error);
+
+// Gives `take` the messages of a tag as they come, until an empty one. Why it ended otherwise: the
+// reason of an abort, or what `take` threw.
+std::optional<std::string> hear_messages(HostGroup& group, HostTag tag,
+                                         const std::function<void(const HostMessage&)>& take);
 
 HostBytes host_bytes(std::string_view text);
 std::string host_text(std::span<const std::byte> bytes);

@@ -54,7 +54,7 @@ class HostMailbox {
   HostBytes take(Rank from, HostTag tag);
   HostMessage take_any(HostTag tag);
   HostMessage take_from(HostTag tag, std::optional<Rank> from);
-  // The same without waiting; nothing: there is none yet.
+  // As `take_from`, but waits for none; nothing where none has come.
   std::optional<HostMessage> try_take(HostTag tag, std::optional<Rank> from);
 
   // Ends present and future calls with this reason; the first counts.

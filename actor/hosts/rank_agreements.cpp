@@ -3,15 +3,13 @@
 
 #include "core/base/check.h"
 
-#include <algorithm>
 #include <cstring>
-#include <iterator>
 #include <utility>
 
 namespace sextant {
 namespace {
 
-// Of each rank its number of bytes, and they.
+// The parts behind each other, each behind its number of bytes.
 HostBytes packed(const std::vector<HostBytes>& parts) {
   HostBytes bytes;
   for (const HostBytes& part : parts) {
@@ -36,10 +34,6 @@ std::vector<HostBytes> unpacked(std::span<const std::byte> bytes) {
     bytes = bytes.subspan(part.size());
   }
   return parts;
-}
-
-std::vector<Rank> ranks_here(std::size_t ranks, const std::optional<RankProcesses>& processes) {
-  return processes ? processes->own_ranks() : RankBlocks(ranks, 1).ranks_of(Rank(0));
 }
 
 }  // namespace
@@ -68,7 +62,7 @@ class RankAgreements::Member final : public HostAgreement {
 RankAgreements::RankAgreements(std::size_t ranks, const std::optional<RankProcesses>& processes)
     : processes_(processes),
       own_ranks_(ranks_here(ranks, processes)),
-      brought_(own_ranks_.size()),
+      threads_(own_ranks_.size()),
       members_(ranks) {
   require(!processes || processes->blocks.num_ranks() == ranks, ErrorCode::kUsage,
           "processes with {} ranks for {}", processes ? processes->blocks.num_ranks() : 0, ranks);
@@ -83,71 +77,45 @@ HostAgreement& RankAgreements::of(Rank rank) {
   return *members_[rank.index()];
 }
 
+HostGroup& RankAgreements::here(Rank rank) {
+  return threads_.of(Rank(static_cast<std::size_t>(rank.value - own_ranks_.front().value)));
+}
+
 void RankAgreements::abort(const std::string& reason) {
-  {
-    const std::lock_guard lock(mutex_);
-    if (abort_reason_) return;
-    abort_reason_ = reason;
-    changed_.notify_all();
-  }
-  if (processes_) processes_->abort(reason);
+  threads_.abort(reason);
+  if (processes_) std::call_once(tells_, [&] { processes_->abort(reason); });
 }
 
 std::vector<HostBytes> RankAgreements::gather(Rank rank, std::span<const std::byte> own) {
-  std::unique_lock lock(mutex_);
-  const std::uint64_t round = rounds_;
-  if (!abort_reason_) {
-    brought_[static_cast<std::size_t>(rank.value - own_ranks_.front().value)].assign(own.begin(),
-                                                                                     own.end());
-    if (++arrived_ == brought_.size()) exchange(lock);
-    changed_.wait(lock, [&] { return rounds_ > round || abort_reason_.has_value(); });
-  }
-  if (rounds_ == round) fail(ErrorCode::kRankFailed, "stopped: {}", *abort_reason_);
-  return gathered_;
+  HostGroup& group = here(rank);
+  std::vector<HostBytes> brought = group.all_gather(own);
+  if (!processes_) return brought;
+  HostBytes all;
+  if (rank == own_ranks_.front()) all = exchanged(std::move(brought));
+  return unpacked(group.broadcast(all, Rank(0)));
 }
 
-// By the last rank of this process that arrives. The others wait, so nobody touches the round while
-// the lock is given up.
-void RankAgreements::exchange(std::unique_lock<std::mutex>& lock) {
-  arrived_ = 0;
-  std::vector<HostBytes> all = std::exchange(brought_, std::vector<HostBytes>(own_ranks_.size()));
-  if (processes_) {
-    lock.unlock();
-    try {
-      all = gather_over_processes(std::move(all), rounds_);
-    } catch (const Error& error) {
-      lock.lock();
-      if (!abort_reason_) abort_reason_ = reason_of_abort(error);
-      changed_.notify_all();
-      return;
-    } catch (const std::exception& error) {
-      lock.lock();
-      if (!abort_reason_) abort_reason_ = error.what();
-      changed_.notify_all();
-      return;
-    }
-    lock.lock();
-  }
-  gathered_ = std::move(all);
-  ++rounds_;
-  changed_.notify_all();
-}
-
-std::vector<HostBytes> RankAgreements::gather_over_processes(std::vector<HostBytes> own,
-                                                             std::uint64_t round) {
+// What all ranks brought, packed; where that fails the ranks of this process end.
+HostBytes RankAgreements::exchanged(std::vector<HostBytes> own) {
   HostGroup& group = processes_->group;
-  const HostTag tag{HostSubject::kRanks, round};
+  const HostTag tag{HostSubject::kRanks, rounds_++};
   const HostBytes message = packed(own);
-  for (std::size_t process = 0; process < group.size(); ++process)
-    if (Rank(process) != group.rank()) group.send(Rank(process), tag, message);
-  std::vector<HostBytes> all;
-  for (std::size_t process = 0; process < group.size(); ++process) {
-    std::vector<HostBytes> parts = Rank(process) == group.rank()
-                                       ? std::move(own)
-                                       : unpacked(group.receive(Rank(process), tag));
-    require(parts.size() == processes_->blocks.size_of(Rank(process)), ErrorCode::kInternal,
-            "{} brings {} ranks to a round", group.name_of(Rank(process)), parts.size());
-    std::move(parts.begin(), parts.end(), std::back_inserter(all));
+  HostBytes all;
+  try {
+    for (std::size_t process = 0; process < group.size(); ++process)
+      if (Rank(process) != group.rank()) group.send(Rank(process), tag, message);
+    for (std::size_t process = 0; process < group.size(); ++process) {
+      const HostBytes part =
+          Rank(process) == group.rank() ? message : group.receive(Rank(process), tag);
+      const std::size_t ranks = unpacked(part).size();
+      require(ranks == processes_->blocks.size_of(Rank(process)), ErrorCode::kInternal,
+              "{} brings {} ranks to a round", group.name_of(Rank(process)), ranks);
+      all.insert(all.end(), part.begin(), part.end());
+    }
+  } catch (const Error& error) {
+    threads_.abort(reason_of_abort(error));
+  } catch (const std::exception& error) {
+    threads_.abort(error.what());
   }
   return all;
 }

@@ -5,7 +5,6 @@
 #include "actor/hosts/host_group.h"
 #include "actor/hosts/rank_processes.h"
 
-#include <condition_variable>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -17,9 +16,8 @@
 
 namespace sextant {
 
-// In a round the ranks of each process meet, the last of them exchanges what they brought with the
-// other processes, and all go on. Nobody can be in the round after the next: it would need all
-// ranks to have left this one.
+// In a round the ranks of each process meet, the first of them exchanges what they brought with the
+// other processes, and they meet again for what it got.
 class RankAgreements {
  public:
   // Without processes all ranks are in this one. Borrows their group, whose messages of
@@ -36,19 +34,15 @@ class RankAgreements {
 
  private:
   class Member;
+  HostGroup& here(Rank rank);
   std::vector<HostBytes> gather(Rank rank, std::span<const std::byte> own);
-  void exchange(std::unique_lock<std::mutex>& lock);
-  std::vector<HostBytes> gather_over_processes(std::vector<HostBytes> own, std::uint64_t round);
+  HostBytes exchanged(std::vector<HostBytes> own);
 
   const std::optional<RankProcesses> processes_;
   const std::vector<Rank> own_ranks_;
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  std::vector<HostBytes> brought_;   // in this round, by position among the own ranks
-  std::vector<HostBytes> gathered_;  // in the last one, by rank
-  std::size_t arrived_ = 0;
-  std::uint64_t rounds_ = 0;  // that are complete
-  std::optional<std::string> abort_reason_;
+  ThreadHostGroups threads_;                      // of the own ranks, by position
+  std::uint64_t rounds_ = 0;                      // over processes; of the first own rank
+  std::once_flag tells_;                          // the other processes of an abort
   std::vector<std::unique_ptr<Member>> members_;  // by rank; nullptr: in another process
 };
 

@@ -6,6 +6,9 @@
 
 #include <fmt/core.h>
 
+#include <cstddef>
+#include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -16,12 +19,27 @@ struct RankProcesses {
   HostGroup& group;
   RankBlocks blocks;
 
-  std::vector<Rank> own_ranks() const { return blocks.ranks_of(group.rank()); }
   bool is_here(Rank rank) const { return blocks.process_of(rank) == group.rank(); }
   // Ends all processes, which hear who says so.
   void abort(const std::string& reason) const {
     group.abort(fmt::format("{} ({})", reason, group.name_of(group.rank())));
   }
 };
+
+// Of a job of `ranks`, those of this process: all where there are no processes.
+inline std::vector<Rank> ranks_here(std::size_t ranks,
+                                    const std::optional<RankProcesses>& processes) {
+  return processes ? processes->blocks.ranks_of(processes->group.rank())
+                   : RankBlocks(ranks, 1).ranks_of(Rank(0));
+}
+
+// `act` in all processes, or in none: an error of one is that of all.
+inline void agree_after(const std::optional<RankProcesses>& processes,
+                        const std::function<void()>& act) {
+  if (processes)
+    processes->group.agree_after(act);
+  else
+    act();
+}
 
 }  // namespace sextant

@@ -19,8 +19,8 @@ inline constexpr Range<QueueRole> kLaunchQueues = Range<QueueRole>::first(kNumLa
 template <typename Value>
 using ByLaunchQueue = FixedTable<QueueRole, Value, kNumLaunchQueues>;
 
-// Of each queue the larger of both values, into `into`. By element and not by queue: a loop over
-// the values of an enum of 8 bits becomes no vectors.
+// Leaves in `into` the larger of both values of each queue. It goes by element and not by queue: a
+// loop over the values of an enum of 8 bits becomes no vectors.
 template <typename Value>
 void join_largest(ByLaunchQueue<Value>& into, const ByLaunchQueue<Value>& other) {
   std::transform(into.begin(), into.end(), other.begin(), into.begin(),

@@ -88,9 +88,9 @@ struct CpuWorld::Impl {
       require(processes->blocks.num_ranks() == graph.ranks.size(), ErrorCode::kUsage,
               "processes with {} ranks for a graph of {}", processes->blocks.num_ranks(),
               graph.ranks.size());
-    together([&] { resolve(graph); });
+    agree_after(processes, [&] { resolve(graph); });
     try {
-      together([&] {
+      agree_after(processes, [&] {
         for (const auto& device : devices)
           if (device) device->start();
         rendezvous.connect([this](const std::string& reason) { end_soon(reason); });
@@ -116,22 +116,9 @@ struct CpuWorld::Impl {
       if (device) device->stop();
   }
 
-  // In all processes, or in none.
-  void together(const std::function<void()>& act) {
-    if (processes)
-      processes->group.agree_after(act);
-    else
-      act();
-  }
-
-  std::vector<Rank> own_ranks() const {
-    if (processes) return processes->blocks.ranks_of(processes->group.rank());
-    return RankBlocks(devices.size(), 1).ranks_of(Rank(0));
-  }
-
   void resolve(const PhysicalGraph& graph) {
     const Bytes memory = options.memory ? *options.memory : machine_memory().available;
-    const std::vector<Rank> own = own_ranks();
+    const std::vector<Rank> own = ranks_here(devices.size(), processes);
     require_arenas(graph, own, memory);
     const CpuShared shared{.options = options,
                            .kernels = kernels,

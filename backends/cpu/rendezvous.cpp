@@ -235,20 +235,11 @@ void Rendezvous::hear(const HostMessage& message) {
 
 // An empty message, from this process, is the end.
 void Rendezvous::hear_all(const std::function<void(const std::string&)>& lost) {
-  std::string reason;
-  try {
-    while (true) {
-      const HostMessage message = processes_->group.receive_any(kArrivalTag);
-      if (message.bytes.empty()) return;
-      hear(message);
-    }
-  } catch (const Error& error) {
-    reason = reason_of_abort(error);
-  } catch (const std::exception& error) {
-    reason = error.what();
-  }
-  abort(reason);
-  lost(reason);
+  const std::optional<std::string> reason = hear_messages(
+      processes_->group, kArrivalTag, [this](const HostMessage& message) { hear(message); });
+  if (!reason) return;
+  abort(*reason);
+  lost(*reason);
 }
 
 void Rendezvous::connect(const std::function<void(const std::string&)>& lost) {

@@ -85,7 +85,7 @@ class CudaWorld {
   // Throws Error(kUsage) for a GPU twice, or NCCL for ranks that share one, Error(kDevice) for one
   // that cannot be used or reached by another, Error(kInfeasible) for more ranks than there is room
   // for, or more memory than ranks that share a card have together: before anything is allocated.
-  // Of several processes all have their world, or none has.
+  // Where processes are several, all have their world or none has.
   CudaWorld(const PhysicalGraph& graph, const CudaWorldOptions& options,
             const std::optional<RankProcesses>& processes = std::nullopt);
   ~CudaWorld();

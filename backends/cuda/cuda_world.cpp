@@ -103,12 +103,11 @@ struct CudaWorld::Impl {
        const std::optional<RankProcesses>& given_processes)
       : options(given),
         processes(given_processes),
-        own_ranks(processes ? processes->own_ranks()
-                            : RankBlocks(graph.ranks.size(), 1).ranks_of(Rank(0))),
+        own_ranks(ranks_here(graph.ranks.size(), processes)),
         agreements(graph.ranks.size(), given_processes),
         devices(graph.ranks.size()) {
     const CudaCollectives collectives = place();
-    together([&] { resolve(graph, collectives); });
+    agree_after(processes, [&] { resolve(graph, collectives); });
     try {
       prepare(graph);
     } catch (const std::exception& error) {
@@ -121,14 +120,6 @@ struct CudaWorld::Impl {
 
   ~Impl() { end(); }
 
-  // In all processes, or in none.
-  void together(const std::function<void()>& act) {
-    if (processes)
-      processes->group.agree_after(act);
-    else
-      act();
-  }
-
   // Which card each rank of this process is on. The same is refused in all processes.
   CudaCollectives place() {
     if (!processes) {
@@ -137,7 +128,7 @@ struct CudaWorld::Impl {
     }
     std::vector<int> usable;
     std::vector<std::string> names;
-    together([&] {
+    agree_after(processes, [&] {
       require(num_cuda_devices() > 0, ErrorCode::kDevice, "no usable GPU: {}",
               why_no_cuda_device());
       usable = usable_gpus(options.gpus, num_cuda_devices());

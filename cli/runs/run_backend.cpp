@@ -3,6 +3,7 @@
 
 #include "actor/runtime.h"
 #include "backends/cpu/cpu_backend.h"
+#include "backends/cuda/ranks/rank_placement.h"
 #include "cli/gpu_list.h"
 #include "core/base/check.h"
 #include "core/base/machine_memory.h"
@@ -180,9 +181,7 @@ void require_backend(const RunArguments& arguments, bool are_several_processes) 
     require_cpu_options(arguments);
   else
     require_cuda_options(arguments);
-  require(!are_several_processes || arguments.collectives != "local", ErrorCode::kUsage,
-          "--collectives local: ranks pull from each other inside one process, and these are in "
-          "several: --collectives nccl");
+  if (are_several_processes && arguments.collectives == "local") refuse_local_over_processes();
 }
 
 std::vector<CommonFact> common_facts_of_devices(const RunArguments& arguments) {

@@ -51,23 +51,14 @@ PeerProgress::~PeerProgress() {
 }
 
 void PeerProgress::hear() {
-  std::string reason;
-  try {
-    for (;;) {
-      const HostMessage message = processes_.group.receive_any(kQuestions);
-      if (message.bytes.empty()) return;
-      for (const Question& question : from_bytes<Question>(message.bytes)) {
-        const Counts counts = own_(Rank(static_cast<std::size_t>(question.rank)));
-        processes_.group.send(message.from, answer_to(question.number),
-                              to_bytes(std::span<const std::int64_t>(counts)));
-      }
+  const auto answer = [this](const HostMessage& message) {
+    for (const Question& question : from_bytes<Question>(message.bytes)) {
+      const Counts counts = own_(Rank(static_cast<std::size_t>(question.rank)));
+      processes_.group.send(message.from, answer_to(question.number),
+                            to_bytes(std::span<const std::int64_t>(counts)));
     }
-  } catch (const Error& error) {
-    reason = reason_of_abort(error);
-  } catch (const std::exception& error) {
-    reason = error.what();
-  }
-  lost_(reason);
+  };
+  if (const auto reason = hear_messages(processes_.group, kQuestions, answer)) lost_(*reason);
 }
 
 std::optional<PeerProgress::Counts> PeerProgress::of(Rank rank) {

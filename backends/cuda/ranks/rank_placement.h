@@ -110,13 +110,17 @@ inline CudaCollectives collectives_for(CudaCollectives asked, const std::vector<
   return asked;
 }
 
+[[noreturn]] inline void refuse_local_over_processes() {
+  fail(ErrorCode::kUsage,
+       "--collectives local: ranks pull from each other inside one process, and these are in "
+       "several: --collectives nccl");
+}
+
 // Ranks of several processes cannot pull from each other.
 inline CudaCollectives collectives_over_processes(CudaCollectives asked,
                                                   const std::vector<std::string>& card_of_rank,
                                                   bool has_nccl) {
-  require(asked != CudaCollectives::kLocal, ErrorCode::kUsage,
-          "--collectives local: ranks pull from each other inside one process, and these are in "
-          "several: --collectives nccl");
+  if (asked == CudaCollectives::kLocal) refuse_local_over_processes();
   std::map<std::string, int> numbers;
   std::vector<int> number_of_rank;
   for (const std::string& card : card_of_rank)

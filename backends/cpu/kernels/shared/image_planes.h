@@ -11,7 +11,7 @@
 
 namespace sextant {
 
-// Of the first input of `normalize_images`.
+// The planes of the first input of `normalize_images`.
 struct ImagePlanes {
   std::int64_t count = 0, elements = 1;  // elements: of a plane
   std::vector<ChannelNormal> normals;    // by local channel
