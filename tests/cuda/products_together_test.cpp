@@ -128,7 +128,7 @@ class Calls {
       : kind_(std::move(kind)),
         lie_(lie),
         is_blank_(is_blank),
-        slab_(std::size_t{is_blank ? 512U : 8U} << 20) {}
+        slab_(std::size_t{is_blank ? 512U : 64U} << 20) {}
 
   // y = x w (+ b).
   void add_matmuls(const Sizes& sizes, std::size_t count, bool transposed) {
