@@ -25,7 +25,7 @@ constexpr std::int64_t kFirstReplayedStep = 2;
 std::uint64_t key_of(const Run& run) {
   std::uint64_t key = 0;
   for (const std::int32_t part :
-       {run.instance.value, run.first_actor, run.num_actors, run.act, run.launch_group}) {
+       {run.instance.value, run.first_actor, run.num_actors, run.act, run.launch_group.value}) {
     mix(key, static_cast<std::uint64_t>(part));
   }
   return key;

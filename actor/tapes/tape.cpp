@@ -65,8 +65,8 @@ class ProgramFacts {
  private:
   static bool is_in_bucket(const RankProgram& program, const std::vector<RunFacts>& facts,
                            std::size_t run) {
-    const std::int32_t group = program.order[RunId(run)].launch_group;
-    if (group < 0) return false;
+    const LaunchGroupId group = program.order[RunId(run)].launch_group;
+    if (!group.is_valid()) return false;
     for (std::size_t r = run; r-- > 0 && program.order[RunId(r)].launch_group == group;)
       if (share_bucket(*facts[r].actor, *facts[run].actor)) return true;
     for (std::size_t r = run + 1; r < facts.size() && program.order[RunId(r)].launch_group == group;

@@ -162,8 +162,9 @@ void CudaProgram::lay_out_staging(const CudaExchange& exchange) {
   std::vector<std::vector<StagingPlace>> places(runs_.size());
   for (std::size_t first = 0; first < runs_.size();) {
     std::size_t end = first + 1;
-    const std::int32_t group = program_.order[RunId(first)].launch_group;
-    while (group >= 0 && end < runs_.size() && program_.order[RunId(end)].launch_group == group)
+    const LaunchGroupId group = program_.order[RunId(first)].launch_group;
+    while (group.is_valid() && end < runs_.size() &&
+           program_.order[RunId(end)].launch_group == group)
       ++end;
     std::array<Bytes, kNumQueueRoles> used{};
     std::vector<CudaCommunication*> together;

@@ -200,7 +200,7 @@ const Actor& communicating(const PhysicalGraph& graph, ProgramId program, RunId 
 // The neighbours in one launch group with this run: [first, second).
 Range<RunId> launch_group_of(const Table<RunId, Run>& order, RunId run) {
   RunId first = run, end = run.plus(1);
-  const std::int32_t group = order[run].launch_group;
+  const LaunchGroupId group = order[run].launch_group;
   while (first > RunId(0) && order[first.plus(-1)].launch_group == group) first = first.plus(-1);
   while (order.contains(end) && order[end].launch_group == group) ++end;
   return {first, end};
@@ -314,7 +314,7 @@ CollectiveCost launched_cost(const PhysicalGraph& graph, ProgramId program, RunI
   const Table<RunId, Run>& order = graph.programs[program].order;
   const Actor& actor = communicating(graph, program, run);
   CollectiveCost cost = collective_cost(graph, *actor.communication, members);
-  if (order[run].launch_group < 0) return cost;
+  if (!order[run].launch_group.is_valid()) return cost;
   for (const RunId other : launch_group_of(order, run)) {
     if (other == run) continue;
     const Actor& peer = communicating(graph, program, other);

@@ -114,9 +114,9 @@ PhysicalGraph ring_of_groups(const std::vector<bool>& own_first) {
     }
     const InstanceId instance = builder.instance(program, block.finish(), "reduce", 1, {1, 1, 1});
     const std::int32_t first = own_first[static_cast<std::size_t>(r)] ? 1 : 2;
-    builder.run(program, {instance, 0, 1, 0, -1});
-    builder.run(program, {instance, first, 1, 0, -1});
-    builder.run(program, {instance, 3 - first, 1, 0, -1});
+    builder.run(program, {instance, 0, 1, 0, {}});
+    builder.run(program, {instance, first, 1, 0, {}});
+    builder.run(program, {instance, 3 - first, 1, 0, {}});
     builder.bind(program, {groups[static_cast<std::size_t>(r)],
                            groups[static_cast<std::size_t>((r + size - 1) % size)]});
   }

@@ -231,7 +231,7 @@ TEST_CASE("a wrong launch group is refused") {
   for (std::size_t r = 0; r + 1 < program.order.size(); ++r) {
     const PhysicalGraph before = graph;
     graph.programs[ProgramId(1)].order[RunId(r)].launch_group =
-        graph.programs[ProgramId(1)].order[RunId(r + 1)].launch_group = 0;
+        graph.programs[ProgramId(1)].order[RunId(r + 1)].launch_group = LaunchGroupId(0);
     try {
       dry_run(graph);
     } catch (const Error&) {

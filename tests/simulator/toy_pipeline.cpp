@@ -157,9 +157,9 @@ class PipelineBuilder {
     std::vector<Item> items = global_order();
     std::vector<ToyRun> order;
     for (const Item& item : items)
-      if (item.rank_stage == stage) order.push_back({item.op, item.act, -1});
-    if (pipeline_.replicas > 1) order.push_back({"reduce", 0, -1});
-    order.push_back({"parameter", 0, -1});
+      if (item.rank_stage == stage) order.push_back({item.op, item.act, {}});
+    if (pipeline_.replicas > 1) order.push_back({"reduce", 0, {}});
+    order.push_back({"parameter", 0, {}});
     return order;
   }
 
@@ -168,7 +168,7 @@ class PipelineBuilder {
     for (std::size_t i = 0; i + 1 < upper.size(); ++i) {
       ToyRun& first = upper[i];
       ToyRun& second = upper[i + 1];
-      if (first.launch_group >= 0 || second.launch_group >= 0) continue;
+      if (first.launch_group.is_valid() || second.launch_group.is_valid()) continue;
       const bool sends_first = first.op == "send_forward" && second.op == "receive_backward";
       const bool sends_second = first.op == "receive_backward" && second.op == "send_forward";
       if (!sends_first && !sends_second) continue;
@@ -177,11 +177,11 @@ class PipelineBuilder {
       const std::size_t receive = find_run(lower, "receive_forward", forward);
       const std::size_t send = find_run(lower, "send_backward", backward);
       if (receive + 1 != send && send + 1 != receive) continue;
-      if (lower[receive].launch_group >= 0 || lower[send].launch_group >= 0) continue;
+      if (lower[receive].launch_group.is_valid() || lower[send].launch_group.is_valid()) continue;
       // Any numbers do, as long as neighbouring groups of one rank differ.
-      const auto group = static_cast<std::int32_t>(2 * i);
+      const LaunchGroupId group(2 * i);
       first.launch_group = second.launch_group = group;
-      lower[receive].launch_group = lower[send].launch_group = group + 1;
+      lower[receive].launch_group = lower[send].launch_group = group.plus(1);
     }
   }
 

@@ -375,7 +375,7 @@ class PipelineBuilder {
     for (const Event& event : events_) {
       for (const auto& [stage, piece] : event.runs) {
         builder_.run(ProgramId(stage),
-                     {InstanceId(piece.instance), piece.first, piece.count, event.act, -1});
+                     {InstanceId(piece.instance), piece.first, piece.count, event.act, {}});
       }
     }
   }
@@ -408,19 +408,19 @@ class PipelineBuilder {
   static void merge_neighbours(PhysicalGraph& graph) {
     fit_registers(graph);
     for (const ProgramId p : graph.programs.keys()) {
-      std::int32_t next_group = 0;
+      LaunchGroupId next_group(0);
       std::vector<Run>& order = graph.programs[p].order.values();
       for (std::size_t r = 0; r + 1 < order.size(); ++r) {
         const bool both = communicates(graph, graph.programs[p], order[r]) &&
                           communicates(graph, graph.programs[p], order[r + 1]);
-        if (!both || order[r].launch_group >= 0) continue;
+        if (!both || order[r].launch_group.is_valid()) continue;
         order[r].launch_group = order[r + 1].launch_group = next_group;
         try {
           fit_registers(graph);
           dry_run(graph);
           ++next_group;
         } catch (const Error&) {
-          order[r].launch_group = order[r + 1].launch_group = -1;
+          order[r].launch_group = order[r + 1].launch_group = {};
         }
       }
     }
