@@ -80,9 +80,10 @@ ROOMS = {
     "cli": {
         "": [],
         "runs": [""],
+        "training": ["", "runs"],
         "sections": [""],
         "pages": ["", "runs", "sections"],
-        "commands": ["", "pages", "runs", "sections"],
+        "commands": ["", "pages", "runs", "sections", "training"],
     },
     "compiler": {
         "memory": [],

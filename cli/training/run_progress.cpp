@@ -1,5 +1,5 @@
 // Launches that are over say how far the devices are: they issue up to two steps ahead.
-#include "cli/runs/run_progress.h"
+#include "cli/training/run_progress.h"
 
 #include "cli/console.h"
 #include "cli/verbs.h"

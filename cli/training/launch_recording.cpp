@@ -1,5 +1,5 @@
 // Clocks of processes are brought together when the run is over.
-#include "cli/runs/launch_recording.h"
+#include "cli/training/launch_recording.h"
 
 #include "core/base/check.h"
 

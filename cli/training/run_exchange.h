@@ -6,7 +6,7 @@
 #include "actor/runtime.h"
 #include "cli/runs/run_processes.h"
 #include "cli/runs/run_record.h"
-#include "cli/runs/run_recorder.h"
+#include "cli/training/run_recorder.h"
 #include "io/training_host.h"
 
 #include <cstddef>

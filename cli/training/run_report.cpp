@@ -1,5 +1,5 @@
 // Tables and sentences about a run that is over.
-#include "cli/runs/run_report.h"
+#include "cli/training/run_report.h"
 
 #include "cli/throughput.h"
 #include "cli/verbs.h"

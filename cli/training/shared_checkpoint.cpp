@@ -1,6 +1,6 @@
 // Messages are small JSON texts. Waiting looks again and again: who writes may be told to stop, and
 // a process that is gone ends the wait.
-#include "cli/runs/shared_checkpoint.h"
+#include "cli/training/shared_checkpoint.h"
 
 #include "core/base/check.h"
 #include "io/checkpoints/checkpoint_folder.h"

@@ -14,7 +14,6 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <vector>
 
 namespace sextant {
@@ -48,12 +47,6 @@ std::string devices_text(const RunArguments& arguments, std::int64_t ranks);
 // of this machine cannot do; of several processes, which never do so, CudaWorld refuses it.
 bool exchanges_locally(const RunArguments& arguments, std::int64_t ranks,
                        bool are_several_processes);
-
-// Whether the devices that run are of the kind that a plan is for. They are known by name alone: a
-// CPU's begins with "cpu"; of others the model, which is the first word with a digit ("H100" of
-// "H100-SXM5-80GB"), is a word of what the driver calls the device ("NVIDIA H100 80GB HBM3").
-bool is_planned_device(std::string_view backend, const DeviceKind& planned,
-                       std::string_view devices);
 
 // Who hears of devices.
 struct RunListeners {

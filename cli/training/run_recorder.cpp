@@ -1,5 +1,5 @@
 // One line of metrics.jsonl per step.
-#include "cli/runs/run_recorder.h"
+#include "cli/training/run_recorder.h"
 
 #include "cli/console.h"
 #include "cli/throughput.h"

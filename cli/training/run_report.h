@@ -3,7 +3,7 @@
 
 #include "cli/console.h"
 #include "cli/runs/run_record.h"
-#include "cli/runs/run_recorder.h"
+#include "cli/training/run_recorder.h"
 #include "cli/workflow.h"
 
 namespace sextant {

@@ -1,5 +1,5 @@
 // Small JSON texts.
-#include "cli/runs/run_exchange.h"
+#include "cli/training/run_exchange.h"
 
 #include <nlohmann/json.hpp>
 

@@ -1,5 +1,5 @@
 // What a checkpoint must have in common with the run that goes on from it.
-#include "cli/runs/run_start.h"
+#include "cli/training/run_start.h"
 
 #include "compiler/training/optimizer_options.h"
 #include "core/base/check.h"

@@ -1,8 +1,8 @@
 // What a run is doing, as one line for people: which step, and how far within it.
 #pragma once
 
-#include "cli/runs/run_backend.h"
-#include "cli/runs/run_recorder.h"
+#include "cli/training/run_backend.h"
+#include "cli/training/run_recorder.h"
 #include "core/graphs/physical_graph.h"
 
 #include <cstdint>

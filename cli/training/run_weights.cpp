@@ -1,7 +1,7 @@
 // States of the role "parameter" get the values of a file, all else what it begins with.
-#include "cli/runs/run_weights.h"
+#include "cli/training/run_weights.h"
 
-#include "cli/runs/run_start.h"
+#include "cli/training/run_start.h"
 #include "core/base/check.h"
 #include "core/graphs/state_registers.h"
 #include "core/text/counted_text.h"

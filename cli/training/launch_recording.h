@@ -3,8 +3,8 @@
 #pragma once
 
 #include "actor/protocol/device.h"
-#include "cli/runs/run_backend.h"
 #include "cli/runs/run_processes.h"
+#include "cli/training/run_backend.h"
 #include "core/graphs/host_actors.h"
 #include "core/graphs/physical_graph.h"
 #include "simulator/recordings/recording.h"

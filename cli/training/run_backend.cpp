@@ -1,5 +1,5 @@
 // Options of the two backends, checked before anything is compiled.
-#include "cli/runs/run_backend.h"
+#include "cli/training/run_backend.h"
 
 #include "actor/runtime.h"
 #include "backends/cpu/cpu_backend.h"
@@ -10,7 +10,6 @@
 #include "core/text/counted_text.h"
 
 #include <algorithm>
-#include <cctype>
 #include <cmath>
 
 #ifdef SEXTANT_HAS_CUDA
@@ -82,20 +81,6 @@ class GpuRanks final : public RunDevices {
   CudaWorld world_;
 };
 #endif
-
-// Runs of letters and digits, in lower case.
-std::vector<std::string> lower_words(std::string_view text) {
-  std::vector<std::string> words(1);
-  for (const char letter : text) {
-    const auto byte = static_cast<unsigned char>(letter);
-    if (std::isalnum(byte) != 0)
-      words.back() += static_cast<char>(std::tolower(byte));
-    else if (!words.back().empty())
-      words.emplace_back();
-  }
-  if (words.back().empty()) words.pop_back();
-  return words;
-}
 
 void require_graphs(const std::string& text) {
   require(text.empty() || text == "on" || text == "off", ErrorCode::kUsage,
@@ -227,17 +212,6 @@ bool exchanges_locally(const RunArguments& arguments, std::int64_t ranks,
   static_cast<void>(ranks);
   static_cast<void>(are_several_processes);
   return false;
-}
-
-bool is_planned_device(std::string_view backend, const DeviceKind& planned,
-                       std::string_view devices) {
-  const std::vector<std::string> wanted = lower_words(planned.name), used = lower_words(devices);
-  const bool is_cpu = !wanted.empty() && wanted.front().starts_with("cpu");
-  if (backend == "cpu" || is_cpu) return backend == "cpu" && is_cpu;
-  const auto model = std::find_if(wanted.begin(), wanted.end(), [](const std::string& word) {
-    return word.find_first_of("0123456789") != std::string::npos;
-  });
-  return model != wanted.end() && std::find(used.begin(), used.end(), *model) != used.end();
 }
 
 std::unique_ptr<RunDevices> make_run_devices(const PhysicalGraph& graph,

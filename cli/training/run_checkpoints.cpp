@@ -1,5 +1,5 @@
 // Copies of ranks begin, the last of them hands over, the writer waits for them and writes.
-#include "cli/runs/run_checkpoints.h"
+#include "cli/training/run_checkpoints.h"
 
 #include "compiler/training/optimizer_options.h"
 #include "core/base/check.h"
