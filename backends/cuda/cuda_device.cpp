@@ -154,9 +154,7 @@ void CudaDevice::meet(std::string_view what) {
   options_.watch->enter(rank_, what, patience());
 }
 
-std::chrono::milliseconds CudaDevice::patience() const {
-  return std::max(timeout_, std::chrono::milliseconds(options_.least_patience_ms));
-}
+std::chrono::milliseconds CudaDevice::patience() const { return options_.patience(timeout_); }
 
 void CudaDevice::met() {
   if (options_.watch != nullptr) options_.watch->leave(rank_);

@@ -148,11 +148,12 @@ void CudaProgram::find_company(const CudaExchange& exchange) {
 
 // 0: all.
 std::int32_t CudaProgram::processors_for(RunId id) const {
-  if (company_.taken.empty() || company_.taken[id.index()] == 0) return 0;
+  const bool computes = runs_[id.index()].queue == QueueRole::kCompute;
+  if (company_.taken == 0 || !computes || !company_.beside[id.index()]) return 0;
   int device = 0, all = 0;
   SEXTANT_CUDA(cudaGetDevice(&device));
   SEXTANT_CUDA(cudaDeviceGetAttribute(&all, cudaDevAttrMultiProcessorCount, device));
-  return std::max(1, all - company_.taken[id.index()]);
+  return std::max(1, all - company_.taken);
 }
 
 // A launch has the staging of its queues to itself: launches of a queue follow each other, and none

@@ -215,9 +215,8 @@ struct CudaWorld::Impl {
 
   // While another process measures all kernels of a program, nothing else happens.
   static constexpr int kPatienceWithMeasuring = 10;
-  // Of waits for what takes as long as kernels are measured or communicators are freed.
   std::chrono::milliseconds patience() const {
-    return std::chrono::milliseconds(std::max(options.timeout_ms, options.each.least_patience_ms));
+    return options.each.patience(std::chrono::milliseconds(options.timeout_ms));
   }
   // What a rank does at last before it is joined.
   void wait_for_others(Rank rank, std::string_view what) {
