@@ -63,6 +63,7 @@ ROOMS = {
         "ranks": [],
         "kernels": [""],
         "": ["kernels", "ranks"],
+        "devices": ["", "ranks"],
         "machine": ["", "ranks"],
     },
     "backends/cuda/kernels": {

@@ -2,10 +2,10 @@
 //
 //   origin: number of the step -> fork -> ... launches ...            -> join -> end
 //   others:                       fork -> ... wait(edge), launches ... -> join
-#include "backends/cuda/cuda_replay.h"
+#include "backends/cuda/devices/cuda_replay.h"
 
 #include "backends/cuda/cuda_check.h"
-#include "backends/cuda/cuda_device.h"
+#include "backends/cuda/devices/cuda_device.h"
 #include "backends/cuda/ranks/queue_barrier.h"
 #include "core/base/check.h"
 

@@ -1,6 +1,6 @@
 // Streams and events under the actor protocol. Waits become cudaStreamWaitEvent, so the host never
 // waits for device work inside launch.
-#include "backends/cuda/cuda_device.h"
+#include "backends/cuda/devices/cuda_device.h"
 
 #include "backends/cuda/cuda_check.h"
 #include "backends/cuda/cuda_memory.h"

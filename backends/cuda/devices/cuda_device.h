@@ -7,9 +7,9 @@
 #include "backends/cuda/cuda_context.h"
 #include "backends/cuda/cuda_exchange.h"
 #include "backends/cuda/cuda_program.h"
-#include "backends/cuda/cuda_replay.h"
 #include "backends/cuda/cuda_state.h"
-#include "backends/cuda/launch_fences.h"
+#include "backends/cuda/devices/cuda_replay.h"
+#include "backends/cuda/devices/launch_fences.h"
 
 #include <array>
 #include <atomic>

@@ -1,5 +1,5 @@
 // Events of a stream end in order, so what is pending is found by halves.
-#include "backends/cuda/launch_fences.h"
+#include "backends/cuda/devices/launch_fences.h"
 
 #include "backends/cuda/cuda_check.h"
 

@@ -1,5 +1,5 @@
 // An abort may not come back from a library, so this thread only looks.
-#include "backends/cuda/last_resort.h"
+#include "backends/cuda/devices/last_resort.h"
 
 #include <optional>
 #include <utility>
