@@ -17,51 +17,7 @@ namespace {
 // The code of the build: sm_90, and PTX that later cards translate.
 constexpr int kOldestCapability = 90;
 
-std::string version_text(int version) {
-  return fmt::format("{}.{}", version / 1000, version % 1000 / 10);
-}
-
-std::string reason_text(cudaError_t status) {
-  int driver = 0, runtime = 0;
-  cudaDriverGetVersion(&driver);
-  cudaRuntimeGetVersion(&runtime);
-  const std::string driver_text = driver == 0 ? std::string("no driver is installed")
-                                              : "the driver serves CUDA " + version_text(driver);
-  return fmt::format("{} ({}, this build needs {})", cudaGetErrorString(status), driver_text,
-                     version_text(runtime));
-}
-
 }  // namespace
-
-int num_cuda_devices() {
-  int count = 0;
-  return cudaGetDeviceCount(&count) == cudaSuccess ? count : 0;
-}
-
-std::string why_no_cuda_device() {
-  int count = 0;
-  const cudaError_t status = cudaGetDeviceCount(&count);
-  return status == cudaSuccess && count > 0
-             ? std::string()
-             : reason_text(status == cudaSuccess ? cudaErrorNoDevice : status);
-}
-
-std::string cuda_device_name(int device) {
-  require(device >= 0 && device < num_cuda_devices(), ErrorCode::kDevice,
-          "GPU {} of {} does not exist", device, num_cuda_devices());
-  cudaDeviceProp properties{};
-  SEXTANT_CUDA(cudaGetDeviceProperties(&properties, device));
-  return properties.name;
-}
-
-std::unique_ptr<Device> make_cuda_device(const CudaOptions& options) {
-  int count = 0;
-  const cudaError_t status = cudaGetDeviceCount(&count);
-  require(status == cudaSuccess, ErrorCode::kDevice, "no usable GPU: {}", reason_text(status));
-  require(options.device >= 0 && options.device < count, ErrorCode::kDevice,
-          "GPU {} of {} does not exist", options.device, count);
-  return std::make_unique<CudaDevice>(options);
-}
 
 CudaDevice::CudaDevice(const CudaOptions& options, CudaExchange* exchange,
                        std::chrono::milliseconds timeout)
@@ -98,13 +54,9 @@ CudaDevice::~CudaDevice() {
     if (queue.merge != nullptr) cudaEventDestroy(queue.merge);
     if (queue.stream != nullptr) cudaStreamDestroy(queue.stream);
   }
-  for (const auto& [run, early] : early_) {
-    cudaEventDestroy(early.brought);
-    for (const cudaEvent_t taken : early.taken) cudaEventDestroy(taken);
-  }
-  if (early_stream_ != nullptr) cudaStreamDestroy(early_stream_);
+  early_.reset();
+  stamps_.reset();
   if (step_begun_ != nullptr) cudaEventDestroy(step_begun_);
-  if (epoch_ != nullptr) cudaEventDestroy(epoch_);
 }
 
 std::string CudaDevice::who() const { return fmt::format("rank {} ({})", rank_.value, spec_.name); }
@@ -143,6 +95,7 @@ void CudaDevice::resolve(const PhysicalGraph& graph, Rank rank) {
   rank_ = rank;
   graph_ = &graph;
   program_ = std::make_unique<CudaProgram>(graph, rank, options_, exchange_);
+  states_ = std::make_unique<DeviceStates>(*program_, rank);
 }
 
 void CudaDevice::come_to(CommonWait stage) {
@@ -174,12 +127,9 @@ void CudaDevice::make_kernels() {
   program_->make_kernels(*context_);
   fences_ = std::make_unique<LaunchFences>(*program_, exchange_, rank_, who());
   for (const QueueRole role : spec_.queues) create_queue(role);
-  create_early_copies();
+  early_ = std::make_unique<EarlyCopies>(*program_);
   SEXTANT_CUDA(cudaEventCreateWithFlags(&step_begun_, cudaEventDisableTiming));
-  if (options_.profile) {
-    SEXTANT_CUDA(cudaEventCreate(&epoch_));
-    SEXTANT_CUDA(cudaEventRecord(epoch_, nullptr));
-  }
+  if (options_.profile) stamps_ = std::make_unique<LaunchStamps>(*program_);
   meet("with kernels");
 }
 
@@ -261,8 +211,7 @@ void CudaDevice::connect_peers(cudaStream_t stream) {
   program_->poison();
 }
 
-// --- launches
-// --------------------------------------------------------------------------------------
+// --- launches ---
 
 void CudaDevice::launch(std::span<const Launch> group, std::span<Fence> done) {
   bind();
@@ -309,8 +258,8 @@ void CudaDevice::enqueue_waits(const Launch& launch) {
   }
   for (const RunId earlier : run.after)
     wait_on_stream(own, fences_->fence_of(earlier, launch.step));
-  if (run.is_first_to_change_state && states_copied() != nullptr)
-    SEXTANT_CUDA(cudaStreamWaitEvent(own.stream, states_copied(), 0));
+  if (run.is_first_to_change_state && states_->copied() != nullptr)
+    SEXTANT_CUDA(cudaStreamWaitEvent(own.stream, states_->copied(), 0));
 }
 
 CudaDevice::Entry& CudaDevice::slot_of(const Launch& launch, Fence fence) {
@@ -379,53 +328,20 @@ void CudaDevice::enqueue_copies(const std::vector<HostCopyArguments>& copies, cu
   for (const HostCopyArguments& copy : copies) SEXTANT_CUDA(enqueue_host_copy(copy, stream));
 }
 
-// --- what loaders fill, ahead of its step
-// ---------------------------------------------------------------------------------------
-
-void CudaDevice::create_early_copies() {
-  for (std::size_t i = 0; i < program_->num_runs(); ++i) {
-    if (program_->run(RunId(i)).early.empty()) continue;
-    Early& early = early_[RunId(i)];
-    SEXTANT_CUDA(cudaEventCreateWithFlags(&early.brought, cudaEventDisableTiming));
-    for (cudaEvent_t& taken : early.taken)
-      SEXTANT_CUDA(cudaEventCreateWithFlags(&taken, cudaEventDisableTiming));
-  }
-  if (!early_.empty())
-    SEXTANT_CUDA(cudaStreamCreateWithFlags(&early_stream_, cudaStreamNonBlocking));
-}
-
-// The loader has filled its buffer of this step. What is overwritten is of kHostSteps before, which
-// that step's copy has taken.
-void CudaDevice::bring_early(RunId id, std::int64_t step, cudaStream_t reader) {
-  const auto found = early_.find(id);
-  if (found == early_.end()) return;
-  const std::int64_t turn = step % CudaProgram::kHostSteps;
-  const Early& early = found->second;
-  SEXTANT_CUDA(cudaStreamWaitEvent(early_stream_, early.taken[static_cast<std::size_t>(turn)], 0));
-  for (const EarlyCopy& copy : program_->run(id).early)
-    SEXTANT_CUDA(cudaMemcpyAsync(
-        copy.near + turn * copy.near_stride, copy.host + turn * copy.host_stride,
-        static_cast<std::size_t>(copy.bytes), cudaMemcpyHostToDevice, early_stream_));
-  SEXTANT_CUDA(cudaEventRecord(early.brought, early_stream_));
-  SEXTANT_CUDA(cudaStreamWaitEvent(reader, early.brought, 0));
-}
-
 void CudaDevice::copy_in(RunId id, std::int64_t step, cudaStream_t stream) {
-  bring_early(id, step, stream);
+  early_->bring(id, step, stream);
   enqueue_copies(program_->run(id).copies_in, stream);
-  const auto found = early_.find(id);
-  if (found == early_.end()) return;
-  const auto turn = static_cast<std::size_t>(step % CudaProgram::kHostSteps);
-  SEXTANT_CUDA(cudaEventRecord(found->second.taken[turn], stream));
+  early_->note_taken(id, step, stream);
 }
 
-// A graph holds no early copies: those of a step that is replayed come before it.
 void CudaDevice::bring_all_early(std::int64_t step, cudaStream_t reader) {
-  if (early_.empty()) return;
   const std::int64_t before = step - CudaProgram::kHostSteps;
-  if (before >= 0 && fences_->is_replayed(before))
-    SEXTANT_CUDA(cudaStreamWaitEvent(early_stream_, fences_->replay_end(before), 0));
-  for (const auto& [run, early] : early_) bring_early(run, step, reader);
+  const bool is_replayed = before >= 0 && fences_->is_replayed(before);
+  early_->bring_all(step, reader, is_replayed ? fences_->replay_end(before) : nullptr);
+}
+
+void CudaDevice::mark(Entry& slot, std::size_t index, cudaStream_t stream) {
+  if (stamps_ != nullptr) LaunchStamps::mark(slot, index, stream);
 }
 
 void CudaDevice::enqueue_work(const CudaRun& run, Entry& slot, cudaStream_t stream) {
@@ -447,11 +363,10 @@ void CudaDevice::enqueue_work(const CudaRun& run, Entry& slot, cudaStream_t stre
 void CudaDevice::reuse(Entry& entry) {
   if (!entry.run.is_valid()) return;
   wait_if_pending(entry.end);
-  note(entry);
+  if (stamps_ != nullptr) stamps_->note(entry);
 }
 
-// --- a step at once
-// --------------------------------------------------------------------------------
+// --- a step at once ---
 
 // All ranks replay, or none: one that is captured and one that is not would enqueue the same
 // communications, but a rank that cannot capture says so here and not in the middle of a step.
@@ -464,14 +379,14 @@ std::unique_ptr<Replay> CudaDevice::capture(const Tape& tape) {
   std::unique_ptr<CudaGraph> graph;
   if (exchange_ == nullptr) {
     graph = std::make_unique<CudaGraph>(tape, *graph_, *program_, *context_, streams, nullptr,
-                                        states_copied());
+                                        states_->copied());
   } else {
     for (const QueueRole role : fences_->used())
       if (const std::int64_t launched = fences_->launched(role); launched > 0)
         wait({role, launched - 1});
     try {
       graph = std::make_unique<CudaGraph>(tape, *graph_, *program_, *context_, streams, exchange_,
-                                          states_copied());
+                                          states_->copied());
     } catch (const Error& error) {
       context_->note(fmt::format("rank {}: no graph of a step: {}", rank_.value, error.what()));
     }
@@ -535,8 +450,7 @@ void CudaDevice::launch_graph(std::int64_t step) {
   fences_->note_replayed(step);
 }
 
-// --- completion
-// ------------------------------------------------------------------------------------
+// --- completion ---
 
 FenceState CudaDevice::state(Fence fence) {
   bind();
@@ -608,96 +522,34 @@ std::span<std::byte> CudaDevice::host_view_of_step(InstanceId instance, std::int
   return program_->host_bytes(instance, reg, content, step);
 }
 
-// --- states
-// --------------------------------------------------------------------------------------------
-
-std::span<std::byte> CudaDevice::state_of(InstanceId instance, std::int32_t reg,
-                                          std::size_t bytes) const {
-  bind();
-  const std::span<std::byte> state = program_->state_bytes(instance, reg);
-  require(state.size() == bytes, ErrorCode::kInternal, "{} bytes for a state of {} on rank {}",
-          bytes, state.size(), rank_.value);
-  return state;
-}
-
 void CudaDevice::read_state(InstanceId instance, std::int32_t reg, std::span<std::byte> to) {
-  const std::span<std::byte> state = state_of(instance, reg, to.size());
-  SEXTANT_CUDA(cudaMemcpy(to.data(), state.data(), to.size(), cudaMemcpyDefault));
+  bind();
+  states_->read(instance, reg, to);
 }
 
-// A copy from memory that is not pinned may return before its bytes are on the card, and queues do
-// not wait for the default stream.
 void CudaDevice::write_state(InstanceId instance, std::int32_t reg,
                              std::span<const std::byte> from) {
-  const std::span<std::byte> state = state_of(instance, reg, from.size());
-  SEXTANT_CUDA(cudaMemcpy(state.data(), from.data(), from.size(), cudaMemcpyDefault));
-  SEXTANT_CUDA(cudaStreamSynchronize(nullptr));
+  bind();
+  states_->write(instance, reg, from);
 }
 
 std::shared_ptr<StateCopies> CudaDevice::make_state_copies(std::vector<StateToCopy> states) {
-  require(state_copies_ == nullptr && step_ < 0, ErrorCode::kInternal,
-          "rank {}: copies of states are made once, before the first launch", rank_.value);
-  std::vector<CudaStateCopies::Place> places;
-  for (const StateToCopy& state : states)
-    places.push_back(
-        {state_of(state.instance, state.reg, static_cast<std::size_t>(state.size.value)).data(),
-         state.size});
-  state_copies_ = std::make_shared<CudaStateCopies>(options_.device, places);
-  return state_copies_;
-}
-
-// --- profiling
-// -------------------------------------------------------------------------------------
-
-void CudaDevice::mark(Entry& slot, std::size_t index, cudaStream_t stream) {
-  if (!options_.profile) return;
-  if (slot.marks.size() <= index) SEXTANT_CUDA(cudaEventCreate(&slot.marks.emplace_back()));
-  SEXTANT_CUDA(cudaEventRecord(slot.marks[index], stream));
-}
-
-Duration CudaDevice::since_epoch(cudaEvent_t event) const {
-  float milliseconds = 0;
-  SEXTANT_CUDA(cudaEventElapsedTime(&milliseconds, epoch_, event));
-  return duration_from_seconds(std::max(0.0, static_cast<double>(milliseconds) * 1e-3));
-}
-
-// Differences of neighbours, not of times since the epoch: those have less than a microsecond left
-// after a minute.
-void CudaDevice::note(const Entry& entry) {
-  if (!options_.profile || !entry.run.is_valid()) return;
-  const CudaRun& run = program_->run(entry.run);
-  Duration begin = since_epoch(entry.marks[0]);
-  for (std::size_t k = 0; k < run.kernels.size(); ++k) {
-    float milliseconds = 0;
-    SEXTANT_CUDA(cudaEventElapsedTime(&milliseconds, entry.marks[k], entry.marks[k + 1]));
-    const CudaKernelOfRun& kernel = run.kernels[k];
-    // Joined actors are alike: each has as much of the time.
-    const auto shares = static_cast<double>(kernel.joined.size() + 1);
-    const Duration share = duration_from_seconds(static_cast<double>(milliseconds) * 1e-3 / shares);
-    const auto stamp = [&](std::int32_t first_actor, std::int32_t num_actors) {
-      stamps_.push_back({entry.run, entry.step, begin, begin + share, first_actor, num_actors});
-      begin += share;
-    };
-    stamp(kernel.first_actor, kernel.num_actors);
-    for (const std::int32_t actor : kernel.joined) stamp(actor, 1);
-  }
-  if (run.communications.empty()) return;
-  float milliseconds = 0;
-  SEXTANT_CUDA(cudaEventElapsedTime(&milliseconds, entry.marks[0], entry.marks[1]));
-  stamps_.push_back({entry.run, entry.step, begin,
-                     begin + duration_from_seconds(static_cast<double>(milliseconds) * 1e-3)});
+  require(step_ < 0, ErrorCode::kInternal,
+          "rank {}: copies of states are made before the first launch", rank_.value);
+  bind();
+  return states_->make_copies(options_.device, states);
 }
 
 std::span<const Stamp> CudaDevice::stamps() {
-  if (!options_.profile) return {};
+  if (stamps_ == nullptr) return {};
   bind();
   SEXTANT_CUDA(cudaDeviceSynchronize());
   for (const QueueRole role : fences_->used())
     for (Entry& entry : fences_->ring(role)) {
-      note(entry);
+      stamps_->note(entry);
       entry.run = RunId{};
     }
-  return stamps_;
+  return stamps_->all();
 }
 
 }  // namespace sextant

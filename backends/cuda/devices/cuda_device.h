@@ -7,16 +7,17 @@
 #include "backends/cuda/cuda_context.h"
 #include "backends/cuda/cuda_exchange.h"
 #include "backends/cuda/cuda_program.h"
-#include "backends/cuda/cuda_state.h"
 #include "backends/cuda/devices/cuda_replay.h"
+#include "backends/cuda/devices/device_states.h"
+#include "backends/cuda/devices/early_copies.h"
 #include "backends/cuda/devices/launch_fences.h"
+#include "backends/cuda/devices/launch_stamps.h"
 
 #include <array>
 #include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
-#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -95,8 +96,6 @@ class CudaDevice final : public Device {
   void drop_if_aborted();
   void create_queue(QueueRole role);
   void begin_step(Queue& own, std::int64_t step);
-  cudaEvent_t states_copied() const { return state_copies_ ? state_copies_->copied() : nullptr; }
-  std::span<std::byte> state_of(InstanceId instance, std::int32_t reg, std::size_t bytes) const;
   void wait_for_last_launches(Queue& own);
   void wait_on_stream(Queue& own, Fence fence);
   void enqueue_waits(const Launch& launch);
@@ -105,15 +104,11 @@ class CudaDevice final : public Device {
   void enqueue_together(std::span<const Launch> group, std::span<Fence> done);
   void merge(std::span<const QueueRole> queues);
   void enqueue_copies(const std::vector<HostCopyArguments>& copies, cudaStream_t stream);
-  void create_early_copies();
-  void bring_early(RunId id, std::int64_t step, cudaStream_t reader);
   void bring_all_early(std::int64_t step, cudaStream_t reader);
   void copy_in(RunId id, std::int64_t step, cudaStream_t stream);
   void enqueue_work(const CudaRun& run, Entry& slot, cudaStream_t stream);
   void mark(Entry& slot, std::size_t index, cudaStream_t stream);
   void reuse(Entry& entry);
-  void note(const Entry& entry);
-  Duration since_epoch(cudaEvent_t event) const;
 
   CudaOptions options_;
   CudaExchange* exchange_;
@@ -126,19 +121,11 @@ class CudaDevice final : public Device {
   std::unique_ptr<CudaProgram> program_;
   std::unique_ptr<LaunchFences> fences_;
   std::array<Queue, kNumQueueRoles> queues_;
-  // Of a run with early copies: when they have come, and when its copies have taken those of a
-  // turn.
-  struct Early {
-    cudaEvent_t brought = nullptr;
-    std::array<cudaEvent_t, CudaProgram::kHostSteps> taken{};
-  };
-  std::map<RunId, Early> early_;
-  cudaStream_t early_stream_ = nullptr;
+  std::unique_ptr<DeviceStates> states_;
+  std::unique_ptr<EarlyCopies> early_;
   std::int64_t step_ = -1;  // of the last launch
   cudaEvent_t step_begun_ = nullptr;
-  cudaEvent_t epoch_ = nullptr;
-  std::vector<Stamp> stamps_;
-  std::shared_ptr<CudaStateCopies> state_copies_;
+  std::unique_ptr<LaunchStamps> stamps_;  // null: not profiling
   std::timed_mutex graph_mutex_;
   std::unique_ptr<CudaGraph> captured_;
   std::mutex mutex_;  // of aborted_
