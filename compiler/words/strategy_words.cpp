@@ -2,7 +2,9 @@
 // what is boxed at other times than it changes.
 #include "compiler/strategy/pins.h"
 #include "compiler/words/context_words.h"
+#include "compiler/words/operator_rows.h"
 #include "compiler/words/stage.h"
+#include "compiler/words/state_words.h"
 #include "core/base/check.h"
 #include "core/base/divisors.h"
 #include "core/base/nearest.h"
@@ -26,13 +28,26 @@ struct ParameterWords {
   NdSbp state, read;
 };
 
+// Of a matrix whose rows and columns change places.
+NdSbp in_columns(NdSbp words) {
+  for (Sbp& word : words)
+    if (word.is_split()) word.dim = 1 - word.dim;
+  return words;
+}
+
+std::vector<std::int64_t> axis_extents(const Strategy& strategy) {
+  std::vector<std::int64_t> extents;
+  for (const MeshAxis& axis : mesh_axes(strategy)) extents.push_back(axis.extent);
+  return extents;
+}
+
 class WordChooser {
  public:
   WordChooser(const LogicalGraph& training, const Strategy& strategy)
       : training_(training),
         strategy_(strategy),
         axes_(axes_of(strategy)),
-        extents_(extents_of(strategy)),
+        extents_(axis_extents(strategy)),
         rates_(rates_of(training)) {
     chosen_.constraints.whole_groups = true;
   }
@@ -64,11 +79,6 @@ class WordChooser {
   }
 
  private:
-  static std::vector<std::int64_t> extents_of(const Strategy& strategy) {
-    std::vector<std::int64_t> extents;
-    for (const MeshAxis& axis : mesh_axes(strategy)) extents.push_back(axis.extent);
-    return extents;
-  }
   // What a layer keeps for backward is its input, not what forward boxed it to.
   void box_again(const LogicalOp& op) {
     for (const TensorId input : op.inputs) {
@@ -147,37 +157,13 @@ class WordChooser {
     });
   }
 
-  // Splits a parameter over the axes whose replicas all hold it: along the first dim that nobody
-  // else splits and that they can fill; else inside another axis' split, so that the gather stays
-  // in the sub-groups of these axes; else along the largest dim.
   void shard(const Shape& shape, NdSbp& words) const {
     std::vector<std::size_t> axes;
     std::int64_t parts = 1;
     for (const std::size_t axis : replica_axes())
       if (is_used(axis) && words[axis].is_broadcast())
         axes.push_back(axis), parts *= extents_[axis];
-    const auto is_taken = [&](std::size_t dim) {
-      return std::any_of(words.begin(), words.end(),
-                         [&](const Sbp& word) { return word.is_split() && word.dim == dim; });
-    };
-    std::optional<std::size_t> chosen, inside;
-    for (std::size_t dim = 0; dim < shape.rank(); ++dim) {
-      if (is_taken(dim)) inside = inside.value_or(dim);
-      if (!is_taken(dim) && shape[dim] >= parts) chosen = chosen.value_or(dim);
-    }
-    if (!chosen && inside) return nest(*inside, axes, words);
-    const auto& extents = shape.extents();
-    const auto largest = std::max_element(extents.begin(), extents.end()) - extents.begin();
-    for (const std::size_t axis : axes)
-      words[axis] = Sbp::split(chosen.value_or(static_cast<std::size_t>(largest)));
-  }
-
-  // Splits `dim` over `axes` inside of the splits that it has.
-  static void nest(std::size_t dim, const std::vector<std::size_t>& axes, NdSbp& words) {
-    int depth = 0;
-    for (Sbp& word : words)
-      if (word.is_split() && word.dim == dim) word = Sbp::split(dim, ++depth);
-    for (const std::size_t axis : axes) words[axis] = Sbp::split(dim, ++depth);
+    split_state(shape, axes, parts, words);
   }
 
   // Parameters, and what element-wise operators make of them once per step (casts), are read in
@@ -197,7 +183,7 @@ class WordChooser {
         pass_quantized(op, words);
         continue;
       }
-      if (once && is_elementwise(op)) {
+      if (once && is_elementwise(training_, op)) {
         parameters_[op.outputs[0]] = words;
         continue;
       }
@@ -211,11 +197,6 @@ class WordChooser {
   // copy.
   void pass_quantized(const LogicalOp& op, const ParameterWords& words) {
     if (op.role != OperatorRole::kQuantize) return;
-    const auto in_columns = [](NdSbp made) {
-      for (Sbp& word : made)
-        if (word.is_split()) word.dim = 1 - word.dim;
-      return made;
-    };
     const bool begins_with_rows =
         op.outputs.size() == 2 || op.attributes.text("layout") == std::string("rows");
     for (std::size_t i = 0; i < op.outputs.size(); ++i) {
@@ -237,28 +218,12 @@ class WordChooser {
   // that gradient at the end of the step: its norm is that of the shards, each with one owner.
   void pin_update(OpId id, const LogicalOp& op, std::size_t parameter,
                   const ParameterWords& words) {
-    for (const std::size_t i : split_with(op, parameter)) {
+    for (const std::size_t i : operands_split_with(training_, op, parameter)) {
       give({id, i}, words.state, words);
       if (i == parameter) continue;
       pin_late_readers(op.inputs[i], words);
       if (words.state != words.read && strategy_.zero >= 2) sum_gradient(op.inputs[i], words);
     }
-  }
-
-  // The operands with a value for each of that of `input`: what has its shape and is split where it
-  // is. The shape alone may be that of a control, which every part reads whole.
-  std::vector<std::size_t> split_with(const LogicalOp& op, std::size_t input) const {
-    const Shape& shape = training_.tensor(op.inputs[input]).type.shape;
-    const auto rows = rows_of(op);
-    const auto row = std::find_if(rows.begin(), rows.end(), [&](const SbpSignature& candidate) {
-      return candidate.inputs[input] == Sbp::split(0);
-    });
-    std::vector<std::size_t> operands;
-    if (row == rows.end()) return operands;
-    for (std::size_t i = 0; i < op.inputs.size(); ++i)
-      if (row->inputs[i] == Sbp::split(0) && training_.tensor(op.inputs[i]).type.shape == shape)
-        operands.push_back(i);
-    return operands;
   }
 
   // What the experts made goes back to where its tokens are, groups in dim 1. A combine beside the
@@ -304,44 +269,13 @@ class WordChooser {
     const OpId maker = training_.tensor(gradient).producer;
     const LogicalOp& op = training_.op(maker);
     if (rates_[maker.index()] == Rate::kPerMicroBatch) chosen_.times.sum_in[gradient] = words.state;
-    if (rates_[maker.index()] == Rate::kPerMicroBatch || !works_on_shards(op)) return;
+    if (rates_[maker.index()] == Rate::kPerMicroBatch || !works_on_shards(training_, op)) return;
     for (std::size_t i = 0; i < op.inputs.size(); ++i) {
       if (training_.tensor(op.inputs[i]).type.shape != training_.tensor(gradient).type.shape)
         continue;
       give({maker, i}, words.state, words);
       sum_gradient(op.inputs[i], words);
     }
-  }
-
-  // Every dim may be split, in all operands of the output's shape at once.
-  bool works_on_shards(const LogicalOp& op) const {
-    if (op.inputs.empty() || op.outputs.size() != 1) return false;
-    const Shape& output = training_.tensor(op.outputs[0]).type.shape;
-    const auto rows = rows_of(op);
-    for (std::size_t dim = 0; dim < output.rank(); ++dim) {
-      const bool has_row = std::any_of(rows.begin(), rows.end(), [&](const SbpSignature& row) {
-        if (row.outputs[0] != Sbp::split(dim)) return false;
-        for (std::size_t i = 0; i < op.inputs.size(); ++i)
-          if (training_.tensor(op.inputs[i]).type.shape == output &&
-              row.inputs[i] != Sbp::split(dim))
-            return false;
-        return true;
-      });
-      if (!has_row) return false;
-    }
-    return true;
-  }
-
-  std::vector<SbpSignature> rows_of(const LogicalOp& op) const {
-    std::vector<TensorType> inputs, outputs;
-    for (const TensorId input : op.inputs) inputs.push_back(training_.tensor(input).type);
-    for (const TensorId output : op.outputs) outputs.push_back(training_.tensor(output).type);
-    return training_.registry().get(op.kind).signatures(inputs, outputs, op.attributes);
-  }
-
-  bool is_elementwise(const LogicalOp& op) const {
-    return op.inputs.size() == 1 && works_on_shards(op) &&
-           training_.tensor(op.inputs[0]).type.shape == training_.tensor(op.outputs[0]).type.shape;
   }
 
   const LogicalGraph& training_;
