@@ -22,94 +22,35 @@ bool contains(const std::vector<StagedTensorId>& tensors, StagedTensorId tensor)
 
 bool is_gradient(Phase phase) { return phase == Phase::kInputGrad || phase == Phase::kWeightGrad; }
 
-class Fusion {
+using ChainId = Id<struct ChainTag>;
+struct Chain {
+  const FusedKind* kind = nullptr;
+  std::vector<StagedOpId> ops;
+  // Siblings may stand in another order than the kind names them in.
+  StagedOpId last() const { return *std::max_element(ops.begin(), ops.end()); }
+};
+
+// A fused kind with its members, which the table counts anew each time.
+struct Kind {
+  const FusedKind* kind = nullptr;
+  std::span<const FusedKind::Link> links;
+};
+using Readers = Table<StagedTensorId, std::vector<StagedOpId>>;
+using ChainOfOp = Table<StagedOpId, ChainId>;
+
+Phase phase_of(const StagedGraph& graph, const Chain& chain) {
+  const bool is_for_input = std::any_of(chain.ops.begin(), chain.ops.end(), [&](StagedOpId index) {
+    return graph.ops[index].phase == Phase::kInputGrad;
+  });
+  return is_for_input ? Phase::kInputGrad : graph.ops[chain.last()].phase;
+}
+
+// Whether the operators of a kind are there and may act together. Borrows all of it; `chain_of` may
+// change between two questions.
+class ChainMatcher {
  public:
-  Fusion(StagedGraph graph, const CostModel& cost, Schedule schedule)
-      : graph_(std::move(graph)), readers_(graph_.tensors.size()), chain_of_(graph_.ops.size()) {
-    for (const FusedKind& kind : fused_kinds())
-      if (cost.fuses(kind.kind) && !(kind.joins_gradients && splits_backward(schedule)))
-        kinds_[kind.links.front().kind].push_back({&kind, kind.members()});
-    if (kinds_.empty()) return;
-    for (const StagedOpId op : graph_.ops.keys())
-      for (const StagedTensorId in : graph_.ops[op].in) {
-        std::vector<StagedOpId>& readers = readers_[in];
-        if (readers.empty() || readers.back() != op) readers.push_back(op);
-      }
-    find_chains();
-  }
-
-  StagedGraph run() && {
-    if (chains_.empty()) return std::move(graph_);
-    StagedGraph fused;
-    fused.placements = std::move(graph_.placements);
-    fused.tensors = std::move(graph_.tensors);
-    fused.micro_batches = graph_.micro_batches;
-    fused.chunk_of_layer = std::move(graph_.chunk_of_layer);
-    fused.ops.reserve(graph_.ops.size());
-    Table<StagedOpId, StagedOpId> new_id(graph_.ops.size());
-    for (const StagedOpId op : graph_.ops.keys()) {
-      if (!chain_of_[op].is_valid()) {
-        new_id[op] = fused.ops.add(std::move(graph_.ops[op]));
-        continue;
-      }
-      const Chain& chain = chains_[chain_of_[op]];
-      if (chain.last() != op) continue;
-      const StagedOpId whole = fused.ops.add(make_op(chain));
-      for (const StagedOpId member : chain.ops) new_id[member] = whole;
-    }
-    for (StagedTensor& tensor : fused.tensors) tensor.producer = new_id[tensor.producer];
-    for (StagedOp& op : fused.ops)
-      if (op.communication && op.communication->peer.is_valid())
-        op.communication->peer = new_id[op.communication->peer];
-    return fused;
-  }
-
- private:
-  using ChainId = Id<struct ChainTag>;
-  struct Chain {
-    const FusedKind* kind = nullptr;
-    std::vector<StagedOpId> ops;
-    // Siblings may stand in another order than the kind names them in.
-    StagedOpId last() const { return *std::max_element(ops.begin(), ops.end()); }
-  };
-
-  // A fused kind with its members, which the table counts anew each time.
-  struct Kind {
-    const FusedKind* kind = nullptr;
-    std::span<const FusedKind::Link> links;
-  };
-  struct Beginning {
-    StagedOpId op;
-    const std::vector<Kind>* kinds = nullptr;  // whose chains begin with such an operator
-  };
-
-  std::vector<Beginning> beginnings() const {
-    std::vector<Beginning> found;
-    for (const StagedOpId op : graph_.ops.keys()) {
-      const auto kinds = kinds_.find(graph_.ops[op].kind);
-      if (kinds != kinds_.end()) found.push_back({op, &kinds->second});
-    }
-    return found;
-  }
-
-  // The largest first, wherever they begin: a short one before it may want its members.
-  void find_chains() {
-    const std::vector<Beginning> all = beginnings();
-    for (std::size_t size = FusedKind::kMostLinks; size > 1; --size)
-      for (const Beginning& beginning : all) find_chain(beginning, size);
-  }
-
-  void find_chain(const Beginning& beginning, std::size_t size) {
-    if (chain_of_[beginning.op].is_valid()) return;
-    for (const Kind& kind : *beginning.kinds) {
-      if (kind.links.size() != size) continue;
-      const std::vector<StagedOpId> ops = match(beginning.op, kind);
-      if (ops.empty()) continue;
-      const ChainId chain = chains_.add({kind.kind, ops});
-      for (const StagedOpId member : ops) chain_of_[member] = chain;
-      return;
-    }
-  }
+  ChainMatcher(const StagedGraph& graph, const Readers& readers, const ChainOfOp& chain_of)
+      : graph_(graph), readers_(readers), chain_of_(chain_of) {}
 
   // Empty when no chain of the kind begins with the operator, which is of the kind of its first
   // link.
@@ -128,6 +69,7 @@ class Fusion {
     return is_closed(chain) && acts_in_one_phase(chain) ? chain.ops : std::vector<StagedOpId>();
   }
 
+ private:
   template <typename MayJoin>
   std::optional<StagedOpId> sibling(StagedOpId before, const FusedKind::Link& link,
                                     const MayJoin& may_follow) const {
@@ -197,7 +139,7 @@ class Fusion {
   // Gradients of weights that go along with gradients for inputs act before their own phase: they
   // read only what those read or make.
   bool acts_in_one_phase(const Chain& chain) const {
-    const Phase phase = phase_of(chain);
+    const Phase phase = phase_of(graph_, chain);
     const auto is_of_phase = [&](StagedTensorId tensor) {
       return std::any_of(chain.ops.begin(), chain.ops.end(), [&](StagedOpId index) {
         const StagedOp& op = graph_.ops[index];
@@ -210,16 +152,91 @@ class Fusion {
     });
   }
 
-  Phase phase_of(const Chain& chain) const {
-    const bool is_for_input =
-        std::any_of(chain.ops.begin(), chain.ops.end(),
-                    [&](StagedOpId index) { return graph_.ops[index].phase == Phase::kInputGrad; });
-    return is_for_input ? Phase::kInputGrad : graph_.ops[chain.last()].phase;
+  const StagedGraph& graph_;
+  const Readers& readers_;
+  const ChainOfOp& chain_of_;
+};
+
+class Fusion {
+ public:
+  Fusion(StagedGraph graph, const CostModel& cost, Schedule schedule)
+      : graph_(std::move(graph)), readers_(graph_.tensors.size()), chain_of_(graph_.ops.size()) {
+    for (const FusedKind& kind : fused_kinds())
+      if (cost.fuses(kind.kind) && !(kind.joins_gradients && splits_backward(schedule)))
+        kinds_[kind.links.front().kind].push_back({&kind, kind.members()});
+    if (kinds_.empty()) return;
+    for (const StagedOpId op : graph_.ops.keys())
+      for (const StagedTensorId in : graph_.ops[op].in) {
+        std::vector<StagedOpId>& readers = readers_[in];
+        if (readers.empty() || readers.back() != op) readers.push_back(op);
+      }
+    find_chains();
+  }
+
+  StagedGraph run() && {
+    if (chains_.empty()) return std::move(graph_);
+    StagedGraph fused;
+    fused.placements = std::move(graph_.placements);
+    fused.tensors = std::move(graph_.tensors);
+    fused.micro_batches = graph_.micro_batches;
+    fused.chunk_of_layer = std::move(graph_.chunk_of_layer);
+    fused.ops.reserve(graph_.ops.size());
+    Table<StagedOpId, StagedOpId> new_id(graph_.ops.size());
+    for (const StagedOpId op : graph_.ops.keys()) {
+      if (!chain_of_[op].is_valid()) {
+        new_id[op] = fused.ops.add(std::move(graph_.ops[op]));
+        continue;
+      }
+      const Chain& chain = chains_[chain_of_[op]];
+      if (chain.last() != op) continue;
+      const StagedOpId whole = fused.ops.add(make_op(chain));
+      for (const StagedOpId member : chain.ops) new_id[member] = whole;
+    }
+    for (StagedTensor& tensor : fused.tensors) tensor.producer = new_id[tensor.producer];
+    for (StagedOp& op : fused.ops)
+      if (op.communication && op.communication->peer.is_valid())
+        op.communication->peer = new_id[op.communication->peer];
+    return fused;
+  }
+
+ private:
+  struct Beginning {
+    StagedOpId op;
+    const std::vector<Kind>* kinds = nullptr;  // whose chains begin with such an operator
+  };
+
+  std::vector<Beginning> beginnings() const {
+    std::vector<Beginning> found;
+    for (const StagedOpId op : graph_.ops.keys()) {
+      const auto kinds = kinds_.find(graph_.ops[op].kind);
+      if (kinds != kinds_.end()) found.push_back({op, &kinds->second});
+    }
+    return found;
+  }
+
+  // The largest first, wherever they begin: a short one before it may want its members.
+  void find_chains() {
+    const std::vector<Beginning> all = beginnings();
+    for (std::size_t size = FusedKind::kMostLinks; size > 1; --size)
+      for (const Beginning& beginning : all) find_chain(beginning, size);
+  }
+
+  void find_chain(const Beginning& beginning, std::size_t size) {
+    if (chain_of_[beginning.op].is_valid()) return;
+    for (const Kind& kind : *beginning.kinds) {
+      if (kind.links.size() != size) continue;
+      const std::vector<StagedOpId> ops =
+          ChainMatcher(graph_, readers_, chain_of_).match(beginning.op, kind);
+      if (ops.empty()) continue;
+      const ChainId chain = chains_.add({kind.kind, ops});
+      for (const StagedOpId member : ops) chain_of_[member] = chain;
+      return;
+    }
   }
 
   StagedOp make_op(const Chain& chain) const {
     StagedOp fused = graph_.ops[chain.last()];
-    fused.phase = phase_of(chain);
+    fused.phase = phase_of(graph_, chain);
     fused.kind = chain.kind->kind;
     fused.role = OperatorRole::kPlain;
     fused.attributes = {};
@@ -248,9 +265,9 @@ class Fusion {
 
   StagedGraph graph_;
   std::map<std::string_view, std::vector<Kind>> kinds_;  // that the device has, by their first link
-  Table<StagedTensorId, std::vector<StagedOpId>> readers_;
+  Readers readers_;
   Table<ChainId, Chain> chains_;
-  Table<StagedOpId, ChainId> chain_of_;
+  ChainOfOp chain_of_;
 };
 
 }  // namespace

@@ -41,6 +41,66 @@ std::vector<std::int64_t> axis_extents(const Strategy& strategy) {
   return extents;
 }
 
+// Axes whose members have samples of their own.
+std::vector<std::size_t> replica_axes(const StrategyAxes& axes) {
+  std::vector<std::size_t> replicas = {axes.dp};
+  if (axes.ep) replicas.push_back(*axes.ep);
+  return replicas;
+}
+
+// Each replica has samples of its own; rings split the sequence.
+NdSbp input_words(const LogicalGraph& training, const Strategy& strategy, const StrategyAxes& axes,
+                  const LogicalOp& op) {
+  const Shape& shape = training.tensor(op.outputs[0]).type.shape;
+  const std::vector<std::int64_t> extents = axis_extents(strategy);
+  NdSbp words(axes.count, Sbp::broadcast());
+  if (shape.rank() > 0) {
+    const std::int64_t batch = shape[0];
+    if (batch % strategy.dp != 0)
+      fail(ErrorCode::kInfeasible,
+           "input '{}' has a batch of {} samples, which dp={} does not divide; dp that would "
+           "do: {}",
+           op.name, batch, strategy.dp, comma_list(divisors_of(batch)));
+    require(batch == strategy.dp * strategy.micro_batch, ErrorCode::kInfeasible,
+            "input '{}' has a batch of {} samples, but dp={} x micro_batch={} = {}: the graph "
+            "was built for another strategy",
+            op.name, batch, strategy.dp, strategy.micro_batch, strategy.dp * strategy.micro_batch);
+    for (const std::size_t axis : replica_axes(axes))
+      if (extents[axis] > 1) words[axis] = Sbp::split(0);
+  }
+  if (const auto dim = context_dim(training, strategy, shape)) words[*axes.cp] = Sbp::split(*dim);
+  return words;
+}
+
+bool has_updater(const LogicalGraph& training, TensorId parameter) {
+  const auto uses = training.uses(parameter);
+  return std::any_of(uses.begin(), uses.end(), [&](const LogicalGraph::Use& use) {
+    const LogicalOp& op = training.op(use.op);
+    return updates_state(op, training.registry().get(op.kind));
+  });
+}
+
+// Attention splits query heads alone as well, so several devices may hold one key/value head: its
+// gradient is partial then. Keys and values are gathered where they become heads, by the devices
+// that share one where that is an axis.
+void share_key_heads(const LogicalGraph& training, const StrategyAxes& axes,
+                     const LogicalOp& attention, WordConstraints& constraints) {
+  for (const std::size_t operand : {1U, 2U}) {
+    TensorId heads = attention.inputs[operand];
+    const Shape& shape = training.tensor(heads).type.shape;
+    while (training.tensor(heads).type.shape == shape) {
+      const OpId maker = training.tensor(heads).producer;
+      const LogicalOp& op = training.op(maker);
+      if (op.role == OperatorRole::kView && axes.kv)
+        constraints.inputs_on_axis[{maker, 0}] = {axes.tp, Sbp::broadcast()};
+      else if (op.role == OperatorRole::kView)
+        constraints.shared_groups.insert(maker);
+      if (op.role == OperatorRole::kView || op.inputs.empty()) break;
+      heads = op.inputs[0];
+    }
+  }
+}
+
 class WordChooser {
  public:
   WordChooser(const LogicalGraph& training, const Strategy& strategy)
@@ -61,14 +121,14 @@ class WordChooser {
       }
       const OperatorDef& def = training_.registry().get(op.kind);
       if (op.inputs.empty() && def.on_host)
-        split_input(op);
+        chosen_.constraints.tensors[op.outputs[0]] = input_words(training_, strategy_, axes_, op);
       else if (op.inputs.empty() && !def.state_outputs.empty())
         split_parameter(op);
       else
         read_parameters(OpId(index), op, def);
       if (op.role == OperatorRole::kAttention ||
           (axes_.kv && op.role == OperatorRole::kChunkedAttention))
-        share_key_heads(op);
+        share_key_heads(training_, axes_, op, chosen_.constraints);
       if (op.role == OperatorRole::kExpertCombine && axes_.ep) return_tokens(OpId(index));
     }
     require(!axes_.ep || has_experts_, ErrorCode::kInfeasible,
@@ -89,36 +149,6 @@ class WordChooser {
   }
   bool is_used(std::size_t axis) const { return extents_[axis] > 1; }
 
-  void split_input(const LogicalOp& op) {
-    const Shape& shape = training_.tensor(op.outputs[0]).type.shape;
-    NdSbp words(axes_.count, Sbp::broadcast());
-    if (shape.rank() > 0) {
-      const std::int64_t batch = shape[0];
-      if (batch % strategy_.dp != 0)
-        fail(ErrorCode::kInfeasible,
-             "input '{}' has a batch of {} samples, which dp={} does not divide; dp that would "
-             "do: {}",
-             op.name, batch, strategy_.dp, comma_list(divisors_of(batch)));
-      require(batch == strategy_.dp * strategy_.micro_batch, ErrorCode::kInfeasible,
-              "input '{}' has a batch of {} samples, but dp={} x micro_batch={} = {}: the graph "
-              "was built for another strategy",
-              op.name, batch, strategy_.dp, strategy_.micro_batch,
-              strategy_.dp * strategy_.micro_batch);
-      for (const std::size_t axis : replica_axes())
-        if (is_used(axis)) words[axis] = Sbp::split(0);
-    }
-    if (const auto dim = context_dim(training_, strategy_, shape))
-      words[*axes_.cp] = Sbp::split(*dim);
-    chosen_.constraints.tensors[op.outputs[0]] = std::move(words);
-  }
-
-  // Axes whose members have samples of their own.
-  std::vector<std::size_t> replica_axes() const {
-    std::vector<std::size_t> axes = {axes_.dp};
-    if (axes_.ep) axes.push_back(*axes_.ep);
-    return axes;
-  }
-
   void split_parameter(const LogicalOp& op) {
     const TensorId parameter = op.outputs[0];
     const Shape& shape = training_.tensor(parameter).type.shape;
@@ -133,7 +163,8 @@ class WordChooser {
     if (const NdSbp* pinned = pinned_words(strategy_, training_.tensor(parameter).name))
       words.read = *pinned;
     words.state = words.read;
-    if (strategy_.zero >= 1 && shape.elements() >= kSmallestSharded && has_updater(parameter))
+    if (strategy_.zero >= 1 && shape.elements() >= kSmallestSharded &&
+        has_updater(training_, parameter))
       shard(shape, words.state);
     chosen_.constraints.tensors[parameter] = words.state;
     parameters_[parameter] = std::move(words);
@@ -149,18 +180,10 @@ class WordChooser {
     if (is_used(axis)) words[axis] = Sbp::split(*dim);
   }
 
-  bool has_updater(TensorId parameter) const {
-    const auto uses = training_.uses(parameter);
-    return std::any_of(uses.begin(), uses.end(), [&](const LogicalGraph::Use& use) {
-      const LogicalOp& op = training_.op(use.op);
-      return updates_state(op, training_.registry().get(op.kind));
-    });
-  }
-
   void shard(const Shape& shape, NdSbp& words) const {
     std::vector<std::size_t> axes;
     std::int64_t parts = 1;
-    for (const std::size_t axis : replica_axes())
+    for (const std::size_t axis : replica_axes(axes_))
       if (is_used(axis) && words[axis].is_broadcast())
         axes.push_back(axis), parts *= extents_[axis];
     split_state(shape, axes, parts, words);
@@ -241,26 +264,6 @@ class WordChooser {
   void give(const OpInput& input, NdSbp words, const ParameterWords& because_of) {
     chosen_.constraints.inputs[input] = std::move(words);
     chosen_.parameter_of[input] = because_of.parameter;
-  }
-
-  // Attention splits query heads alone as well, so several devices may hold one key/value head: its
-  // gradient is partial then. Keys and values are gathered where they become heads, by the devices
-  // that share one where that is an axis.
-  void share_key_heads(const LogicalOp& attention) {
-    for (const std::size_t operand : {1U, 2U}) {
-      TensorId heads = attention.inputs[operand];
-      const Shape& shape = training_.tensor(heads).type.shape;
-      while (training_.tensor(heads).type.shape == shape) {
-        const OpId maker = training_.tensor(heads).producer;
-        const LogicalOp& op = training_.op(maker);
-        if (op.role == OperatorRole::kView && axes_.kv)
-          chosen_.constraints.inputs_on_axis[{maker, 0}] = {axes_.tp, Sbp::broadcast()};
-        else if (op.role == OperatorRole::kView)
-          chosen_.constraints.shared_groups.insert(maker);
-        if (op.role == OperatorRole::kView || op.inputs.empty()) break;
-        heads = op.inputs[0];
-      }
-    }
   }
 
   // Whatever makes an updater's gradient of others once per step works on the shards; what they are
