@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <deque>
 #include <map>
+#include <span>
 #include <unordered_map>
 #include <utility>
 
@@ -53,47 +54,70 @@ struct Runner {
   bool ended() const { return static_cast<std::size_t>(next) == tables->runs.size(); }
 };
 
-class DryRunner {
+const Communication& communication_of(const PhysicalGraph& graph, ProgramId program,
+                                      std::int32_t run) {
+  const RankProgram& owner = graph.programs[program];
+  const Run& entry = owner.order[RunId(run)];
+  const Block& block = graph.block_of(owner.instances[entry.instance]);
+  return *block.actors[static_cast<std::size_t>(entry.first_actor)].communication;
+}
+
+void check_fingerprint(const PhysicalGraph& graph, const Runner& runner, std::int32_t run,
+                       const Communication& mine, const Communication& first,
+                       std::int64_t occurrence) {
+  if (are_same(graph, mine, first)) return;
+  const GroupId group = graph.ranks[runner.rank].groups[static_cast<std::size_t>(mine.group)];
+  fail(ErrorCode::kInfeasible,
+       "rank {} at {}: communication {} of group '{}' is {} {} of layouts {} -> {}, but another "
+       "member issues {} {} of layouts {} -> {} there",
+       runner.rank.value, run_to_text(graph, runner.program, RunId(run)), occurrence,
+       graph.groups[group].name, to_string(mine.primitive), to_string(mine.dtype), mine.from.value,
+       mine.to.value, to_string(first.primitive), to_string(first.dtype), first.from.value,
+       first.to.value);
+}
+
+// All of a rank's messages are its own: what is missing when its turn comes never arrives.
+[[noreturn]] void refuse_order(const PhysicalGraph& graph, const Runner& runner,
+                               const Blocker& blocker) {
+  const std::string text = to_text(blocker, *runner.tables, graph, runner.program);
+  const std::int64_t act = runner.protocol->acts_of(blocker.owing_site);
+  std::string later = "which does not act again in this step";
+  for (std::size_t r = static_cast<std::size_t>(blocker.run); r < runner.tables->runs.size(); ++r) {
+    const RunEntry& entry = runner.tables->runs[r];
+    if (blocker.owing_site < entry.first_site ||
+        blocker.owing_site >= entry.first_site + entry.num_sites ||
+        graph.programs[runner.program].order[RunId(r)].act < act) {
+      continue;
+    }
+    later = fmt::format("whose turn is not before run {}", r);
+    break;
+  }
+  if (blocker.owed_by_host) later = "a host actor that waits for a later run";
+  fail(ErrorCode::kInfeasible, "the issue order of rank {} cannot run: {}, {}", runner.rank.value,
+       text, later);
+}
+
+void check_returned(const PhysicalGraph& graph, std::span<const Runner> runners) {
+  for (const Runner& runner : runners) {
+    // Rates that balance return every counter once all acts have taken place.
+    if (!runner.protocol) continue;
+    const std::optional<std::string> text = runner.protocol->not_returned(graph, runner.program);
+    require(!text.has_value(), ErrorCode::kInfeasible,
+            "rank {}: a counter does not return to its start after a step: {}", runner.rank.value,
+            text.value_or(""));
+  }
+}
+
+// Who meets in which communications, by circle: made once, before the ranks run.
+class Circles {
  public:
-  DryRunner(const PhysicalGraph& graph, const GroupMembers& members, const RankClasses& classes,
-            const GraphTables& tables)
-      : graph_(graph), classes_(classes) {
-    runners_.reserve(classes.size());
-    for (const Rank rank : classes.representatives) {
-      const ProgramId program = graph.ranks[rank].program;
-      runners_.emplace_back(rank, program, tables.of(program), !tables.is_direct(program));
-      result_.meeting_of_run.emplace_back(runners_.back().tables->runs.size(), -1);
-    }
-    for (Runner& runner : runners_) seat(runner, members);
-    result_.ranks = classes.representatives;
-  }
+  explicit Circles(const RankClasses& classes) : classes_(classes) {}
 
-  DryRun run() {
-    std::deque<std::size_t> ready;
-    for (std::size_t r = 0; r < runners_.size(); ++r) {
-      if (runners_[r].protocol) runners_[r].protocol->run_host_actors_freely(1);
-      runners_[r].queued = true;
-      ready.push_back(r);
-    }
-    while (!ready.empty()) {
-      const std::size_t r = ready.front();
-      ready.pop_front();
-      runners_[r].queued = false;
-      advance(r, ready);
-    }
-    for (const Runner& runner : runners_) {
-      if (!runner.ended()) refuse();
-    }
-    check_returned();
-    return std::move(result_);
-  }
-
- private:
   // The circle of each role. Equal circles are one: equitable classes make all groups that a class
   // names in a role look alike.
-  void seat(Runner& runner, const GroupMembers& members) {
-    const RankProgram& program = graph_.programs[runner.program];
-    const std::vector<GroupId>& groups = graph_.ranks[runner.rank].groups;
+  void seat(Runner& runner, const PhysicalGraph& graph, const GroupMembers& members) {
+    const RankProgram& program = graph.programs[runner.program];
+    const std::vector<GroupId>& groups = graph.ranks[runner.rank].groups;
     require(static_cast<std::size_t>(program.num_group_roles) == groups.size(),
             ErrorCode::kBadInput, "rank {} binds {} group roles, its program '{}' has {}",
             runner.rank.value, groups.size(), program.name, program.num_group_roles);
@@ -114,6 +138,12 @@ class DryRunner {
     }
   }
 
+  Circle& operator[](std::int32_t circle) { return circles_[static_cast<std::size_t>(circle)]; }
+  const Circle& operator[](std::int32_t circle) const {
+    return circles_[static_cast<std::size_t>(circle)];
+  }
+
+ private:
   // Under all ranks two groups of equal ranks differ in the roles: each has its own circle.
   std::int32_t circle_of(std::span<const GroupMember> members) {
     std::vector<std::pair<std::int32_t, GroupRole>> seats;
@@ -132,6 +162,48 @@ class DryRunner {
     return found->second;
   }
 
+  const RankClasses& classes_;
+  std::vector<Circle> circles_;
+  std::map<std::vector<std::pair<std::int32_t, GroupRole>>, std::int32_t> circle_of_seats_;
+  std::unordered_map<std::int32_t, std::int32_t> circle_of_group_;
+};
+
+class DryRunner {
+ public:
+  DryRunner(const PhysicalGraph& graph, const GroupMembers& members, const RankClasses& classes,
+            const GraphTables& tables)
+      : graph_(graph), circles_(classes) {
+    runners_.reserve(classes.size());
+    for (const Rank rank : classes.representatives) {
+      const ProgramId program = graph.ranks[rank].program;
+      runners_.emplace_back(rank, program, tables.of(program), !tables.is_direct(program));
+      result_.meeting_of_run.emplace_back(runners_.back().tables->runs.size(), -1);
+    }
+    for (Runner& runner : runners_) circles_.seat(runner, graph, members);
+    result_.ranks = classes.representatives;
+  }
+
+  DryRun run() {
+    std::deque<std::size_t> ready;
+    for (std::size_t r = 0; r < runners_.size(); ++r) {
+      if (runners_[r].protocol) runners_[r].protocol->run_host_actors_freely(1);
+      runners_[r].queued = true;
+      ready.push_back(r);
+    }
+    while (!ready.empty()) {
+      const std::size_t r = ready.front();
+      ready.pop_front();
+      runners_[r].queued = false;
+      advance(r, ready);
+    }
+    for (const Runner& runner : runners_) {
+      if (!runner.ended()) refuse();
+    }
+    check_returned(graph_, runners_);
+    return std::move(result_);
+  }
+
+ private:
   void advance(std::size_t r, std::deque<std::size_t>& ready) {
     Runner& runner = runners_[r];
     while (!runner.ended()) {
@@ -159,13 +231,13 @@ class DryRunner {
 
   void issue(Runner& runner) const {
     const std::optional<Blocker> blocker = runner.protocol->issue(runner.next, 0);
-    if (blocker) refuse_order(runner, *blocker);
+    if (blocker) refuse_order(graph_, runner, *blocker);
     runner.protocol->run_host_actors_freely(1);
   }
 
   void arrive(std::size_t r, std::int32_t run) {
     Runner& runner = runners_[r];
-    const Communication& communication = communication_of(runner.program, run);
+    const Communication& communication = communication_of(graph_, runner.program, run);
     const auto roles = static_cast<GroupRole>(runner.circle_of_role.size());
     if (communication.group < 0 || communication.group >= roles) {
       fail(ErrorCode::kBadInput, "{}: group role {} of {}",
@@ -173,7 +245,7 @@ class DryRunner {
     }
     const auto role = static_cast<std::size_t>(communication.group);
     const std::int32_t c = runner.circle_of_role[role];
-    Circle& circle = circles_[static_cast<std::size_t>(c)];
+    Circle& circle = circles_[c];
     const std::int64_t occurrence =
         circle.seats[static_cast<std::size_t>(runner.seat_of_role[role])].arrived++;
     if (occurrence == circle.complete) --circle.behind;
@@ -181,7 +253,7 @@ class DryRunner {
       circle.posted.push_back(&communication);
       circle.meetings.push_back(result_.num_meetings++);
     }
-    check_fingerprint(runner, run, communication,
+    check_fingerprint(graph_, runner, run, communication,
                       *circle.posted[static_cast<std::size_t>(occurrence)], occurrence);
     result_.meeting_of_run[r][static_cast<std::size_t>(run)] =
         circle.meetings[static_cast<std::size_t>(occurrence)];
@@ -190,7 +262,7 @@ class DryRunner {
 
   // Wakes the members of a circle at whose next occurrence all have arrived.
   void settle(std::size_t r, std::int32_t c, std::deque<std::size_t>& ready) {
-    Circle& circle = circles_[static_cast<std::size_t>(c)];
+    Circle& circle = circles_[c];
     if (circle.behind > 0) return;
     circle.complete = circle.seats.front().arrived;
     for (const Circle::Seat& seat : circle.seats)
@@ -209,7 +281,7 @@ class DryRunner {
   }
 
   bool is_complete(const OpenMeeting& meeting) const {
-    return circles_[static_cast<std::size_t>(meeting.circle)].complete > meeting.occurrence;
+    return circles_[meeting.circle].complete > meeting.occurrence;
   }
   bool has_complete(const Runner& runner) const {
     return std::any_of(runner.open.begin(), runner.open.end(),
@@ -224,47 +296,6 @@ class DryRunner {
     Runner& runner = runners_[r];
     runner.recorded = true;
     result_.order.push_back({runner.rank, RunId(runner.next), runner.posted_size});
-  }
-
-  const Communication& communication_of(ProgramId program, std::int32_t run) const {
-    const RankProgram& owner = graph_.programs[program];
-    const Run& entry = owner.order[RunId(run)];
-    const Block& block = graph_.block_of(owner.instances[entry.instance]);
-    return *block.actors[static_cast<std::size_t>(entry.first_actor)].communication;
-  }
-
-  void check_fingerprint(const Runner& runner, std::int32_t run, const Communication& mine,
-                         const Communication& first, std::int64_t occurrence) const {
-    if (are_same(graph_, mine, first)) return;
-    const GroupId group = graph_.ranks[runner.rank].groups[static_cast<std::size_t>(mine.group)];
-    fail(ErrorCode::kInfeasible,
-         "rank {} at {}: communication {} of group '{}' is {} {} of layouts {} -> {}, but another "
-         "member issues {} {} of layouts {} -> {} there",
-         runner.rank.value, run_to_text(graph_, runner.program, RunId(run)), occurrence,
-         graph_.groups[group].name, to_string(mine.primitive), to_string(mine.dtype),
-         mine.from.value, mine.to.value, to_string(first.primitive), to_string(first.dtype),
-         first.from.value, first.to.value);
-  }
-
-  // All of a rank's messages are its own: what is missing when its turn comes never arrives.
-  [[noreturn]] void refuse_order(const Runner& runner, const Blocker& blocker) const {
-    const std::string text = to_text(blocker, *runner.tables, graph_, runner.program);
-    const std::int64_t act = runner.protocol->acts_of(blocker.owing_site);
-    std::string later = "which does not act again in this step";
-    for (std::size_t r = static_cast<std::size_t>(blocker.run); r < runner.tables->runs.size();
-         ++r) {
-      const RunEntry& entry = runner.tables->runs[r];
-      if (blocker.owing_site < entry.first_site ||
-          blocker.owing_site >= entry.first_site + entry.num_sites ||
-          graph_.programs[runner.program].order[RunId(r)].act < act) {
-        continue;
-      }
-      later = fmt::format("whose turn is not before run {}", r);
-      break;
-    }
-    if (blocker.owed_by_host) later = "a host actor that waits for a later run";
-    fail(ErrorCode::kInfeasible, "the issue order of rank {} cannot run: {}, {}", runner.rank.value,
-         text, later);
   }
 
   // Follows who waits for whom until a rank comes twice, or one has nothing left to issue.
@@ -294,7 +325,7 @@ class DryRunner {
     const OpenMeeting& meeting =
         *std::find_if(runner.open.begin(), runner.open.end(),
                       [&](const OpenMeeting& open) { return !is_complete(open); });
-    const Circle& circle = circles_[static_cast<std::size_t>(meeting.circle)];
+    const Circle& circle = circles_[meeting.circle];
     const Circle::Seat& seat =
         *std::find_if(circle.seats.begin(), circle.seats.end(),
                       [&](const Circle::Seat& s) { return s.arrived <= meeting.occurrence; });
@@ -307,23 +338,9 @@ class DryRunner {
     return static_cast<std::size_t>(seat.rank_class);
   }
 
-  void check_returned() const {
-    for (const Runner& runner : runners_) {
-      // Rates that balance return every counter once all acts have taken place.
-      if (!runner.protocol) continue;
-      const std::optional<std::string> text = runner.protocol->not_returned(graph_, runner.program);
-      require(!text.has_value(), ErrorCode::kInfeasible,
-              "rank {}: a counter does not return to its start after a step: {}", runner.rank.value,
-              text.value_or(""));
-    }
-  }
-
   const PhysicalGraph& graph_;
-  const RankClasses& classes_;
   std::vector<Runner> runners_;  // by class
-  std::vector<Circle> circles_;
-  std::map<std::vector<std::pair<std::int32_t, GroupRole>>, std::int32_t> circle_of_seats_;
-  std::unordered_map<std::int32_t, std::int32_t> circle_of_group_;
+  Circles circles_;
   DryRun result_;
 };
 

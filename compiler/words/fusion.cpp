@@ -31,7 +31,7 @@ struct Chain {
 };
 
 // A fused kind with its members, which the table counts anew each time.
-struct Kind {
+struct KindLinks {
   const FusedKind* kind = nullptr;
   std::span<const FusedKind::Link> links;
 };
@@ -54,7 +54,7 @@ class ChainMatcher {
 
   // Empty when no chain of the kind begins with the operator, which is of the kind of its first
   // link.
-  std::vector<StagedOpId> match(StagedOpId first, const Kind& kind) const {
+  std::vector<StagedOpId> match(StagedOpId first, const KindLinks& kind) const {
     if (!may_join(first, first, kind)) return {};
     Chain chain{kind.kind, {first}};
     const auto may_follow = [&](StagedOpId op) { return may_join(op, first, kind); };
@@ -97,7 +97,7 @@ class ChainMatcher {
     return std::nullopt;
   }
 
-  bool may_join(StagedOpId index, StagedOpId first, const Kind& kind) const {
+  bool may_join(StagedOpId index, StagedOpId first, const KindLinks& kind) const {
     const StagedOp& op = graph_.ops[index];
     const StagedOp& other = graph_.ops[first];
     const bool is_in_phase =
@@ -202,7 +202,7 @@ class Fusion {
  private:
   struct Beginning {
     StagedOpId op;
-    const std::vector<Kind>* kinds = nullptr;  // whose chains begin with such an operator
+    const std::vector<KindLinks>* kinds = nullptr;  // whose chains begin with such an operator
   };
 
   std::vector<Beginning> beginnings() const {
@@ -223,7 +223,7 @@ class Fusion {
 
   void find_chain(const Beginning& beginning, std::size_t size) {
     if (chain_of_[beginning.op].is_valid()) return;
-    for (const Kind& kind : *beginning.kinds) {
+    for (const KindLinks& kind : *beginning.kinds) {
       if (kind.links.size() != size) continue;
       const std::vector<StagedOpId> ops =
           ChainMatcher(graph_, readers_, chain_of_).match(beginning.op, kind);
@@ -264,7 +264,8 @@ class Fusion {
   }
 
   StagedGraph graph_;
-  std::map<std::string_view, std::vector<Kind>> kinds_;  // that the device has, by their first link
+  std::map<std::string_view, std::vector<KindLinks>>
+      kinds_;  // that the device has, by their first link
   Readers readers_;
   Table<ChainId, Chain> chains_;
   ChainOfOp chain_of_;

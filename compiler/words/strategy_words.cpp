@@ -49,8 +49,8 @@ std::vector<std::size_t> replica_axes(const StrategyAxes& axes) {
 }
 
 // Each replica has samples of its own; rings split the sequence.
-NdSbp input_words(const LogicalGraph& training, const Strategy& strategy, const StrategyAxes& axes,
-                  const LogicalOp& op) {
+NdSbp words_of_input(const LogicalGraph& training, const Strategy& strategy,
+                     const StrategyAxes& axes, const LogicalOp& op) {
   const Shape& shape = training.tensor(op.outputs[0]).type.shape;
   const std::vector<std::int64_t> extents = axis_extents(strategy);
   NdSbp words(axes.count, Sbp::broadcast());
@@ -72,7 +72,7 @@ NdSbp input_words(const LogicalGraph& training, const Strategy& strategy, const 
   return words;
 }
 
-bool has_updater(const LogicalGraph& training, TensorId parameter) {
+bool is_updated(const LogicalGraph& training, TensorId parameter) {
   const auto uses = training.uses(parameter);
   return std::any_of(uses.begin(), uses.end(), [&](const LogicalGraph::Use& use) {
     const LogicalOp& op = training.op(use.op);
@@ -121,7 +121,8 @@ class WordChooser {
       }
       const OperatorDef& def = training_.registry().get(op.kind);
       if (op.inputs.empty() && def.on_host)
-        chosen_.constraints.tensors[op.outputs[0]] = input_words(training_, strategy_, axes_, op);
+        chosen_.constraints.tensors[op.outputs[0]] =
+            words_of_input(training_, strategy_, axes_, op);
       else if (op.inputs.empty() && !def.state_outputs.empty())
         split_parameter(op);
       else
@@ -164,7 +165,7 @@ class WordChooser {
       words.read = *pinned;
     words.state = words.read;
     if (strategy_.zero >= 1 && shape.elements() >= kSmallestSharded &&
-        has_updater(training_, parameter))
+        is_updated(training_, parameter))
       shard(shape, words.state);
     chosen_.constraints.tensors[parameter] = words.state;
     parameters_[parameter] = std::move(words);

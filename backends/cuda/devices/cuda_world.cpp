@@ -92,6 +92,77 @@ void let_reach_each_other(const std::set<int>& gpus) {
 
 std::chrono::nanoseconds time_now() { return std::chrono::steady_clock::now().time_since_epoch(); }
 
+struct RanksOnCards {
+  std::vector<int> gpu_of_rank;  // -1: in another process
+  CudaCollectives collectives;
+};
+
+// Which card each rank of this process is on. The same is refused in all processes.
+RanksOnCards place_ranks(std::size_t ranks, const CudaWorldOptions& options,
+                         const std::optional<RankProcesses>& processes,
+                         std::span<const Rank> own_ranks) {
+  if (!processes) {
+    std::vector<int> gpu_of_rank = cards_of_ranks(ranks, options);
+    const CudaCollectives collectives =
+        collectives_for(options.collectives, gpu_of_rank, has_nccl());
+    return {std::move(gpu_of_rank), collectives};
+  }
+  std::vector<int> usable;
+  std::vector<std::string> names;
+  agree_after(processes, [&] {
+    require(num_cuda_devices() > 0, ErrorCode::kDevice, "no usable GPU: {}", why_no_cuda_device());
+    usable = usable_gpus(options.gpus, num_cuda_devices());
+    names = names_of(usable);
+  });
+  const std::vector<std::string> card_of_rank =
+      cards_of_job(gathered_cards(*processes, names), options.ranks_per_gpu);
+  std::vector<int> gpu_of_rank(ranks, -1);
+  for (const Rank rank : own_ranks) {
+    const auto found = std::find(names.begin(), names.end(), card_of_rank[rank.index()]);
+    gpu_of_rank[rank.index()] = usable[static_cast<std::size_t>(found - names.begin())];
+  }
+  return {std::move(gpu_of_rank),
+          collectives_over_processes(options.collectives, card_of_rank, has_nccl())};
+}
+
+// The first process of each program, in order: together they have all kernels of the job.
+std::vector<Rank> leaders_of(const PhysicalGraph& graph,
+                             const std::optional<RankProcesses>& processes) {
+  if (!processes) return {Rank(0)};
+  std::set<decltype(RankBinding::program)> programs;
+  std::set<std::size_t> leaders;
+  for (std::size_t rank = 0; rank < graph.ranks.size(); ++rank)
+    if (programs.insert(graph.ranks[Rank(rank)].program).second)
+      leaders.insert(processes->blocks.process_of(Rank(rank)).index());
+  std::vector<Rank> ordered;
+  for (const std::size_t leader : leaders) ordered.emplace_back(leader);
+  return ordered;
+}
+
+// A rank without work never comes to the agreement on graphs.
+bool can_all_replay(const PhysicalGraph& graph) {
+  return std::all_of(graph.ranks.begin(), graph.ranks.end(), [&](const RankBinding& rank) {
+    return !graph.programs[rank.program].order.empty();
+  });
+}
+
+// What ranks of this process need on a card that they share, without what is free of it.
+void require_room_on_card(int gpu, const std::vector<CudaRankMemory>& sharing) {
+  std::size_t free = 0, total = 0;
+  SEXTANT_CUDA(cudaSetDevice(gpu));
+  SEXTANT_CUDA(cudaMemGetInfo(&free, &total));
+  require_room(sharing, cuda_device_name(gpu), Bytes(static_cast<std::int64_t>(free)),
+               Bytes(static_cast<std::int64_t>(total)));
+}
+
+std::unique_ptr<CudaExchange> make_exchange(const PhysicalGraph& graph, CudaCollectives collectives,
+                                            const CudaWorldOptions& options,
+                                            std::optional<RanksElsewhere> elsewhere) {
+  if (collectives == CudaCollectives::kLocal)
+    return std::make_unique<LocalExchange>(graph, std::chrono::milliseconds(options.timeout_ms));
+  return std::make_unique<NcclExchange>(graph, options.each.deterministic, std::move(elsewhere));
+}
+
 }  // namespace
 
 CudaCollectives collectives_of(std::size_t ranks, const CudaWorldOptions& options) {
@@ -106,8 +177,9 @@ struct CudaWorld::Impl {
         own_ranks(ranks_here(graph.ranks.size(), processes)),
         agreements(graph.ranks.size(), given_processes),
         devices(graph.ranks.size()) {
-    const CudaCollectives collectives = place();
-    agree_after(processes, [&] { resolve(graph, collectives); });
+    RanksOnCards placed = place_ranks(graph.ranks.size(), options, processes, own_ranks);
+    gpu_of_rank = std::move(placed.gpu_of_rank);
+    agree_after(processes, [&] { resolve(graph, placed.collectives); });
     try {
       prepare(graph);
     } catch (const std::exception& error) {
@@ -120,49 +192,22 @@ struct CudaWorld::Impl {
 
   ~Impl() { end(); }
 
-  // Which card each rank of this process is on. The same is refused in all processes.
-  CudaCollectives place() {
-    if (!processes) {
-      gpu_of_rank = cards_of_ranks(devices.size(), options);
-      return collectives_for(options.collectives, gpu_of_rank, has_nccl());
-    }
-    std::vector<int> usable;
-    std::vector<std::string> names;
-    agree_after(processes, [&] {
-      require(num_cuda_devices() > 0, ErrorCode::kDevice, "no usable GPU: {}",
-              why_no_cuda_device());
-      usable = usable_gpus(options.gpus, num_cuda_devices());
-      names = names_of(usable);
-    });
-    const std::vector<std::string> card_of_rank =
-        cards_of_job(gathered_cards(*processes, names), options.ranks_per_gpu);
-    gpu_of_rank.assign(devices.size(), -1);
-    for (const Rank rank : own_ranks) {
-      const auto found = std::find(names.begin(), names.end(), card_of_rank[rank.index()]);
-      gpu_of_rank[rank.index()] = usable[static_cast<std::size_t>(found - names.begin())];
-    }
-    return collectives_over_processes(options.collectives, card_of_rank, has_nccl());
-  }
-
-  std::unique_ptr<CudaExchange> make_exchange(const PhysicalGraph& graph,
-                                              CudaCollectives collectives) {
-    if (collectives == CudaCollectives::kLocal)
-      return std::make_unique<LocalExchange>(graph, std::chrono::milliseconds(options.timeout_ms));
-    std::optional<RanksElsewhere> elsewhere;
-    if (processes)
-      elsewhere = {.is_here = [this](Rank rank) { return processes->is_here(rank); },
-                   .enqueued =
-                       [this](Rank rank) {
-                         return peers ? peers->of(rank) : std::optional<PeerProgress::Counts>();
-                       }};
-    return std::make_unique<NcclExchange>(graph, options.each.deterministic, std::move(elsewhere));
+  // Of a job of several processes: which ranks are here, and how far the others have come.
+  std::optional<RanksElsewhere> elsewhere() {
+    if (!processes) return std::nullopt;
+    return RanksElsewhere{.is_here = [this](Rank rank) { return processes->is_here(rank); },
+                          .enqueued =
+                              [this](Rank rank) {
+                                return peers ? peers->of(rank)
+                                             : std::optional<PeerProgress::Counts>();
+                              }};
   }
 
   void resolve(const PhysicalGraph& graph, CudaCollectives collectives) {
     for (const Rank rank : own_ranks) gpus.insert(gpu_of_rank[rank.index()]);
     if (collectives == CudaCollectives::kLocal) let_reach_each_other(gpus);
     const bool are_several = graph.ranks.size() > 1;
-    if (are_several) exchange = make_exchange(graph, collectives);
+    if (are_several) exchange = make_exchange(graph, collectives, options, elsewhere());
     if (are_several) watch.emplace(own_ranks, graph.ranks.size(), time_now);
     for (const Rank rank : own_ranks) {
       CudaOptions own = options.each;
@@ -177,7 +222,8 @@ struct CudaWorld::Impl {
                                             std::chrono::milliseconds(options.timeout_ms));
       device->resolve(graph, rank);
     }
-    if (!options.each.host_visible) require_room_on_cards();
+    for (const int gpu : gpus)
+      if (!options.each.host_visible) require_room_on_card(gpu, memory_on(gpu));
   }
 
   void prepare(const PhysicalGraph& graph) {
@@ -188,7 +234,7 @@ struct CudaWorld::Impl {
       peers.emplace(
           *processes, [this](Rank rank) { return exchange->enqueued(rank); },
           [this](const std::string& reason) { abort(reason); });
-    const std::vector<Rank> leaders = leaders_of(graph);
+    const std::vector<Rank> leaders = leaders_of(graph, processes);
     on_own_ranks([&](CudaDevice& device, HostAgreement& group) {
       group.agree_after([&] { device.allocate(); });
       make_kernels(device, group, leaders);
@@ -213,8 +259,6 @@ struct CudaWorld::Impl {
     if (agreed) throw Error(*agreed);
   }
 
-  // While another process measures all kernels of a program, nothing else happens.
-  static constexpr int kPatienceWithMeasuring = 10;
   std::chrono::milliseconds patience() const {
     return options.each.patience(std::chrono::milliseconds(options.timeout_ms));
   }
@@ -245,19 +289,6 @@ struct CudaWorld::Impl {
       fail(ErrorCode::kRankFailed, "{} ({})", error.what(),
            processes->group.name_of(processes->group.rank()));
     }
-  }
-
-  // The first process of each program, in order: together they have all kernels of the job.
-  std::vector<Rank> leaders_of(const PhysicalGraph& graph) const {
-    if (!processes) return {Rank(0)};
-    std::set<decltype(RankBinding::program)> programs;
-    std::set<std::size_t> leaders;
-    for (std::size_t rank = 0; rank < graph.ranks.size(); ++rank)
-      if (programs.insert(graph.ranks[Rank(rank)].program).second)
-        leaders.insert(processes->blocks.process_of(Rank(rank)).index());
-    std::vector<Rank> ordered;
-    for (const std::size_t leader : leaders) ordered.emplace_back(leader);
-    return ordered;
   }
 
   // Leaders measure one after another and tell all others. What nobody has measured by then, of
@@ -311,38 +342,19 @@ struct CudaWorld::Impl {
     }
   }
 
-  Bytes counted_memory(int gpu) const {
-    Bytes bytes;
+  // Of each own rank on the card.
+  std::vector<CudaRankMemory> memory_on(int gpu) const {
+    std::vector<CudaRankMemory> sharing;
     for (const Rank rank : own_ranks)
-      if (gpu_of_rank[rank.index()] == gpu) bytes += devices[rank.index()]->memory_needed().total();
-    return bytes;
+      if (gpu_of_rank[rank.index()] == gpu)
+        sharing.push_back(devices[rank.index()]->memory_needed());
+    return sharing;
   }
 
   void abort(const std::string& reason) {
     agreements.abort(reason);
     for (const auto& device : devices)
       if (device) device->abort(reason);
-  }
-
-  // A rank without work never comes to the agreement on graphs.
-  static bool can_all_replay(const PhysicalGraph& graph) {
-    return std::all_of(graph.ranks.begin(), graph.ranks.end(), [&](const RankBinding& rank) {
-      return !graph.programs[rank.program].order.empty();
-    });
-  }
-
-  void require_room_on_cards() const {
-    for (const int gpu : gpus) {
-      std::vector<CudaRankMemory> sharing;
-      for (const Rank rank : own_ranks)
-        if (gpu_of_rank[rank.index()] == gpu)
-          sharing.push_back(devices[rank.index()]->memory_needed());
-      std::size_t free = 0, total = 0;
-      SEXTANT_CUDA(cudaSetDevice(gpu));
-      SEXTANT_CUDA(cudaMemGetInfo(&free, &total));
-      require_room(sharing, cuda_device_name(gpu), Bytes(static_cast<std::int64_t>(free)),
-                   Bytes(static_cast<std::int64_t>(total)));
-    }
   }
 
   const CudaWorldOptions options;
@@ -376,7 +388,11 @@ std::vector<PairBytes> CudaWorld::moved_bytes() const {
   return impl_->exchange ? pairs_of(impl_->exchange->traffic()) : std::vector<PairBytes>();
 }
 
-Bytes CudaWorld::counted_memory(int gpu) const { return impl_->counted_memory(gpu); }
+Bytes CudaWorld::counted_memory(int gpu) const {
+  Bytes bytes;
+  for (const CudaRankMemory& memory : impl_->memory_on(gpu)) bytes += memory.total();
+  return bytes;
+}
 
 void CudaWorld::abort(const std::string& reason) { impl_->abort(reason); }
 
