@@ -54,6 +54,8 @@ concept ThreadKit = std::default_initializable<typename Threads::Mutex> &&
 // Host actors that exchange with host actors alone (Site::is_beside) act on threads of their own,
 // beside each other and beside the step, as far as their registers go:
 //   thread of an actor: act   host thread: begin -> (act) -> finish: Req and Ack to host actors
+// More than 200 lines: launch thread, host thread, reader and threads of actors meet under one
+// lock, and what one of them does decides which of the others may go on.
 template <ThreadKit Threads>
 class BasicHostThread {
  public:

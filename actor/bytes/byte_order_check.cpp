@@ -84,6 +84,8 @@ struct Segment {
   std::uint32_t reading_queues = 0;
 };
 
+// More than 200 lines: what proves that a step repeats decides which launches are looked at, and
+// both read the clocks, segments and messages of all launches so far.
 class Checker {
  public:
   Checker(const PhysicalGraph& graph, ProgramId program, const ProgramTables& tables)

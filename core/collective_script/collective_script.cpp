@@ -17,15 +17,6 @@ const Placement& placement_of_layout(const PhysicalGraph& graph, const Layout& l
   return graph.placements[layout.placement];
 }
 
-// A rank outside the placement of a layout (the other side of a transfer) holds nothing of it.
-Shard box_on_rank(const PhysicalGraph& graph, const Layout& layout, Rank rank) {
-  const Placement& placement = placement_of_layout(graph, layout);
-  const std::optional<std::size_t> index = placement.index_of(rank);
-  if (!index) return Shard{std::vector<Interval>(layout.global.shape.rank())};
-  return shard_of(layout.global.shape, layout.words, placement.hierarchy(),
-                  placement.coordinates_of(*index));
-}
-
 // A communication as one of its members sees it.
 struct MemberView {
   const PhysicalGraph& graph;
@@ -39,15 +30,6 @@ struct MemberView {
     return placement_of_layout(graph, layout).index_of(ranks[member]).has_value();
   }
 };
-
-// The reduction that the copies of a layout wait for; one copy waits for none.
-std::optional<ReduceOp> pending_reduction(const PhysicalGraph& graph, const Layout& layout) {
-  const Placement& placement = placement_of_layout(graph, layout);
-  for (std::size_t axis = 0; axis < layout.words.size(); ++axis)
-    if (layout.words[axis].is_partial() && placement.axes[axis].extent > 1)
-      return layout.words[axis].reduce;
-  return std::nullopt;
-}
 
 // The output may share its bytes with the input.
 Held own_aside(const Shard& part, ScriptWriter& script) {
@@ -124,14 +106,14 @@ class ScriptMaker : private ScriptWriter {
  public:
   ScriptMaker(const MemberView& group, bool accumulate)
       : ScriptWriter(group.communication,
-                     box_on_rank(group.graph, group.from(), group.ranks[group.member]),
-                     box_on_rank(group.graph, group.to(), group.ranks[group.member]), accumulate),
+                     held_box(group.graph, group.from(), group.ranks[group.member]),
+                     held_box(group.graph, group.to(), group.ranks[group.member]), accumulate),
         group_(group),
         communication_(group.communication),
         member_(group.member) {
     for (const Rank rank : group.ranks) {
-      in_boxes_.push_back(box_on_rank(group.graph, group.from(), rank));
-      out_boxes_.push_back(box_on_rank(group.graph, group.to(), rank));
+      in_boxes_.push_back(held_box(group.graph, group.from(), rank));
+      out_boxes_.push_back(held_box(group.graph, group.to(), rank));
     }
   }
 

@@ -208,6 +208,22 @@ Range<RunId> launch_group_of(const Table<RunId, Run>& order, RunId run) {
 
 }  // namespace
 
+Shard held_box(const PhysicalGraph& graph, const Layout& layout, Rank rank) {
+  const Placement& placement = graph.placements[layout.placement];
+  const std::optional<std::size_t> index = placement.index_of(rank);
+  if (!index) return Shard{std::vector<Interval>(layout.global.shape.rank())};
+  return shard_of(layout.global.shape, layout.words, placement.hierarchy(),
+                  placement.coordinates_of(*index));
+}
+
+std::optional<ReduceOp> pending_reduction(const PhysicalGraph& graph, const Layout& layout) {
+  const Placement& placement = graph.placements[layout.placement];
+  for (std::size_t axis = 0; axis < layout.words.size(); ++axis)
+    if (layout.words[axis].is_partial() && placement.axes[axis].extent > 1)
+      return layout.words[axis].reduce;
+  return std::nullopt;
+}
+
 std::vector<BoxMove> box_moves(const Shape& global, WordsOnPlacement from, WordsOnPlacement to,
                                std::span<const Rank> members) {
   return moves_between({global, from}, {global, to},

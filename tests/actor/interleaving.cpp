@@ -91,6 +91,8 @@ class RankWorld {
   bool host_has_ended = false;  // it heard Stop and owed nothing
 };
 
+// More than 200 lines: launch threads, queues, host threads and the network take turns on one
+// state, and each event decides which others may happen next.
 class World {
  public:
   World(const ExploredGraph& explored, std::uint64_t seed)

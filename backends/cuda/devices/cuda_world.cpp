@@ -155,6 +155,19 @@ void require_room_on_card(int gpu, const std::vector<CudaRankMemory>& sharing) {
                Bytes(static_cast<std::int64_t>(total)));
 }
 
+// Of a job of several processes: which ranks are here, and how far the others have come. Borrows
+// both.
+std::optional<RanksElsewhere> ranks_elsewhere(const std::optional<RankProcesses>& processes,
+                                              std::optional<PeerProgress>& peers) {
+  if (!processes) return std::nullopt;
+  return RanksElsewhere{.is_here = [&processes](Rank rank) { return processes->is_here(rank); },
+                        .enqueued =
+                            [&peers](Rank rank) {
+                              return peers ? peers->of(rank)
+                                           : std::optional<PeerProgress::Counts>();
+                            }};
+}
+
 std::unique_ptr<CudaExchange> make_exchange(const PhysicalGraph& graph, CudaCollectives collectives,
                                             const CudaWorldOptions& options,
                                             std::optional<RanksElsewhere> elsewhere) {
@@ -192,22 +205,12 @@ struct CudaWorld::Impl {
 
   ~Impl() { end(); }
 
-  // Of a job of several processes: which ranks are here, and how far the others have come.
-  std::optional<RanksElsewhere> elsewhere() {
-    if (!processes) return std::nullopt;
-    return RanksElsewhere{.is_here = [this](Rank rank) { return processes->is_here(rank); },
-                          .enqueued =
-                              [this](Rank rank) {
-                                return peers ? peers->of(rank)
-                                             : std::optional<PeerProgress::Counts>();
-                              }};
-  }
-
   void resolve(const PhysicalGraph& graph, CudaCollectives collectives) {
     for (const Rank rank : own_ranks) gpus.insert(gpu_of_rank[rank.index()]);
     if (collectives == CudaCollectives::kLocal) let_reach_each_other(gpus);
     const bool are_several = graph.ranks.size() > 1;
-    if (are_several) exchange = make_exchange(graph, collectives, options, elsewhere());
+    if (are_several)
+      exchange = make_exchange(graph, collectives, options, ranks_elsewhere(processes, peers));
     if (are_several) watch.emplace(own_ranks, graph.ranks.size(), time_now);
     for (const Rank rank : own_ranks) {
       CudaOptions own = options.each;
