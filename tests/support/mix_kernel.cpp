@@ -147,7 +147,7 @@ class Oracle {
   }
 
   Meeting& meeting_of(Rank rank, RunId run) {
-    return meetings_[dry_.meeting_of_run[rank.index()][run.index()]];
+    return meetings_[dry_.meeting_of_run[rank.index()][run]];
   }
 
   void send(Rank rank, RunId run) {
@@ -231,7 +231,7 @@ class Oracle {
   GraphTables tables_;
   std::vector<OperandResolver> resolvers_;
   std::map<Key, Values> values_;
-  std::map<std::int32_t, Meeting> meetings_;
+  std::map<MeetingId, Meeting> meetings_;
   std::int64_t step_ = 0;
   MixResult result_;
 };
