@@ -89,6 +89,7 @@ struct RunArguments {
   std::optional<std::int64_t> keep;              // nothing: all
   std::string resume;                            // folder; empty: training is new
   std::string weights;  // file or folder that it begins with; empty: by the seed
+  // What --data and its options say.
   DataOptions data_options() const {
     return {.path = data, .format = data_format, .order = data_order};
   }

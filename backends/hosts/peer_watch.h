@@ -44,6 +44,7 @@ class PeerWatch {
   bool is_any_missing() const;
 
   PeerState state(std::size_t peer) const { return peers_[peer].state; }
+  // Whether the last look found it gone, or silent for too long.
   bool is_lost(std::size_t peer) const;
   // Lost, or about to be: not heard for half of the timeout, in which it says several times that it
   // lives.

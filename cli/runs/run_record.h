@@ -18,6 +18,7 @@ namespace sextant {
 // How a run ended: by itself, by a signal, by a rank that failed.
 enum class RunEnd : std::uint8_t { kComplete, kInterrupted, kFailed };
 
+// "complete", "interrupted", "failed".
 std::string_view to_string(RunEnd end);
 
 struct RunRecord {
@@ -50,6 +51,8 @@ struct RunRecord {
   std::optional<double> yardstick_s;
 };
 
+// The text of run.json, and back. Throws Error(kBadInput) with file and key for what it does not
+// write.
 std::string to_json_text(const RunRecord& record);
 RunRecord run_record_from_json(std::string_view text, std::string_view file_name);
 

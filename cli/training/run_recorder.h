@@ -20,6 +20,7 @@ class RunRecorder {
   RunRecorder(const PlannedJob& planned, Bytes peak_memory, std::int64_t warm_up_steps,
               bool is_planned_device);
 
+  // Of the next step, in order; its time is that since the step before.
   void add(const StepMetrics& metrics);
 
   struct Steps {
@@ -31,9 +32,11 @@ class RunRecorder {
     std::string lines;                  // of metrics.jsonl
 
     std::int64_t num_steps() const { return static_cast<std::int64_t>(losses.size()); }
+    // Steps that changed no weight, and choices of experts without a place.
     std::int64_t num_skipped() const;
     std::int64_t num_dropped() const;
   };
+  // All of it so far. Any thread.
   Steps steps() const;
   std::int64_t num_steps() const;
   std::string last_line() const;  // the last step for people; empty: none yet

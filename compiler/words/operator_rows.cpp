@@ -1,7 +1,6 @@
 // Signatures are asked of the registry each time: whoever asks does so once per operator.
 #include "compiler/words/operator_rows.h"
 
-
 #include <algorithm>
 
 namespace sextant {

@@ -75,6 +75,7 @@ class CollectiveSizes {
   ~CollectiveSizes();
   CollectiveSizes(CollectiveSizes&&) noexcept;
 
+  // Of a group with these members, in group order.
   CollectiveCost of(std::span<const Rank> members) const;
 
  private:

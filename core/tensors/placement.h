@@ -27,6 +27,8 @@ struct Placement {
   std::vector<Rank> ranks;     // as many as the product of the extents, all different
 
   std::int64_t size() const { return static_cast<std::int64_t>(ranks.size()); }
+  // The extents of the axes, and the place of a device along each: row-major, the last axis
+  // fastest.
   std::vector<std::int64_t> hierarchy() const;
   std::vector<std::int64_t> coordinates_of(std::size_t index_in_ranks) const;
   std::size_t index_of_coordinates(const std::vector<std::int64_t>& coordinates) const;

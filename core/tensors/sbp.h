@@ -29,6 +29,7 @@ struct Sbp {
   // `(S(0)^2, S(0)^1)`, 1 = outermost; 0 = axis order.
   std::uint8_t nesting = 0;
 
+  // `nesting`: as the member says.
   static Sbp split(std::size_t dim, int nesting = 0);
   static Sbp broadcast() { return {}; }
   static Sbp partial(ReduceOp op = ReduceOp::kSum);
@@ -68,6 +69,7 @@ Interval balanced_part(std::int64_t extent, std::int64_t parts, std::int64_t ind
 // axes the box is not narrowed.
 struct Shard {
   std::vector<Interval> dims;
+  // What the device holds: extents, their product, and whether that is 0.
   Shape local_shape() const;
   std::int64_t elements() const;
   bool is_empty() const;

@@ -47,6 +47,7 @@ class TextScanner {
   void expect_end_of_line();
 
   std::string name();  // a word or a quoted text
+  // Takes a whole number; refused where it is none, or out of range.
   std::int64_t integer(std::int64_t least, std::int64_t most);
   double real();  // "3", "1e-05", "inf", "-inf", "nan"
 
