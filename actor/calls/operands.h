@@ -91,7 +91,7 @@ class OperandResolver {
   std::vector<Source> ports_;
 };
 
-// The same for a single run; builds the index each time.
+// The calls of a single run; builds the index of its program each time.
 std::vector<ActorCall> resolve_calls(const PhysicalGraph& graph, ProgramId program, RunId run);
 
 }  // namespace sextant

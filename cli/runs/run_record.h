@@ -58,7 +58,7 @@ RunRecord run_record_from_json(std::string_view text, std::string_view file_name
 
 // Name of a run in tables of times: its actors', without the layer's number.
 std::string run_name(const PhysicalGraph& graph, Rank rank, RunId run);
-// The same for a part of it.
+// Name of a part of a run, by its actors.
 std::string run_name(const PhysicalGraph& graph, Rank rank, RunId run, std::int32_t first_actor,
                      std::int32_t num_actors);
 

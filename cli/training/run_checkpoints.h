@@ -90,7 +90,7 @@ class RunCheckpoints final : public StepBoundaries {
   const RunArguments& arguments_;
   const TrainingFacts facts_;                             // of the start
   const std::vector<std::vector<StateRegister>> pieces_;  // by rank
-  std::vector<std::shared_ptr<StateCopies>> copies_;      // likewise; null: in another process
+  std::vector<std::shared_ptr<StateCopies>> copies_;      // by rank; null: in another process
   std::size_t num_here_ = 0;                              // ranks of this process
   CheckpointStorage storage_;
   std::optional<SharedCheckpoint> shared_;  // with other processes

@@ -45,7 +45,8 @@ std::string to_string(const std::vector<MeshAxis>& axes);
 // "[dp=2, tp=4]" -> axes. Throws Error(kUsage) with the column, or naming a repeated axis or an
 // extent below one.
 std::vector<MeshAxis> parse_mesh_axes(std::string_view text);
-// The same inside a longer text, from `at` on; moves `at` behind the ']'.
+// Parses axes inside a longer text, from `at` on; moves `at` behind the ']'. Throws what
+// parse_mesh_axes throws.
 std::vector<MeshAxis> read_mesh_axes(std::string_view text, std::size_t& at);
 
 // Devices in their order, runs of three and more shortened: "{0-3, 8, 10}".

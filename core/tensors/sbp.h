@@ -46,7 +46,8 @@ using NdSbp = std::vector<Sbp>;
 std::string to_string(const Sbp& word);     // "S(0)", "B", "P(sum)", "S(0)^2"
 std::string to_string(const NdSbp& words);  // "(S(0), B)"; one axis: "S(0)"
 NdSbp parse_nd_sbp(std::string_view text);  // throws Error(kUsage) with the place of the mistake
-// The same inside a longer text, from `at` on; moves `at` behind the words.
+// Parses words inside a longer text, from `at` on; moves `at` behind them. Throws what
+// parse_nd_sbp throws.
 NdSbp read_nd_sbp(std::string_view text, std::size_t& at);
 
 // Throws Error(kUsage) unless the splits of each dim give no nesting positions or each of 1 .. k.

@@ -29,7 +29,7 @@ class LaunchFences {
  public:
   // More than the largest run-ahead window a runtime uses by default, so that launch never blocks.
   static constexpr std::int64_t kEventsPerQueue = 1024;
-  // Likewise, of steps that are replayed.
+  // More than the steps that are replayed ahead by default, so that a replay never blocks.
   static constexpr std::int64_t kReplayEvents = 16;
 
   struct Entry {
@@ -82,7 +82,7 @@ class LaunchFences {
   // Where peers may never come: until the fence is done, an abort, a fault of the exchange, or the
   // end of patience. Returns what the card says.
   cudaError_t wait(Fence fence, const Watch& watch);
-  // Likewise for what an event stands for (null: over); `stuck` says what has not ended.
+  // Waits so for what an event stands for (null: over); `stuck` says what has not ended.
   cudaError_t wait(const std::function<cudaEvent_t()>& event,
                    const std::function<std::string()>& stuck, const Watch& watch);
   std::string failure_text(Fence fence, cudaError_t error) const;
