@@ -142,9 +142,8 @@ void RankRuntime::Impl::take_messages() {
 void RankRuntime::Impl::act_inline() {
   for (bool acted = true; acted;) {
     acted = false;
-    for (const std::int32_t site : tables->host_sites) {
-      const std::int64_t last =
-          announced * tables->sites[static_cast<std::size_t>(site)].acts_per_step;
+    for (const SiteId site : tables->host_sites) {
+      const std::int64_t last = announced * tables->sites[site].acts_per_step;
       while (protocol.acts_of(site) < last && protocol.host_act_enabled(site)) {
         const std::int64_t act = protocol.acts_of(site);
         host_waits.clear();

@@ -87,7 +87,7 @@ void check_fingerprint(const PhysicalGraph& graph, const Runner& runner, RunId r
   for (std::size_t r = static_cast<std::size_t>(blocker.run); r < runner.tables->runs.size(); ++r) {
     const RunEntry& entry = runner.tables->runs[r];
     if (blocker.owing_site < entry.first_site ||
-        blocker.owing_site >= entry.first_site + entry.num_sites ||
+        blocker.owing_site >= entry.first_site.plus(entry.num_sites) ||
         graph.programs[runner.program].order[RunId(r)].act < act) {
       continue;
     }

@@ -15,7 +15,8 @@ void number_runs(const ProgramSource& source, const ActorNumbers& numbers, Progr
     const Actor& actor = source.block(run.instance).actors[at(run.first_actor)];
     RunEntry entry;
     entry.first_site = numbers.site_of_actor[at(first)];
-    entry.num_sites = numbers.site_of_actor[at(first + run.num_actors - 1)] - entry.first_site + 1;
+    entry.num_sites =
+        numbers.site_of_actor[at(first + run.num_actors - 1)].value - entry.first_site.value + 1;
     entry.queue = actor.queue;
     entry.communicates = actor.communication.has_value();
     entry.position = tables.runs_per_step[entry.queue]++;
@@ -24,17 +25,17 @@ void number_runs(const ProgramSource& source, const ActorNumbers& numbers, Progr
 }
 
 void check_acts(const ProgramSource& source, const ProgramTables& tables) {
-  std::vector<std::int32_t> next(tables.sites.size(), 0);
+  Table<SiteId, std::int32_t> next(tables.sites.size(), 0);
   for (std::size_t r = 0; r < tables.runs.size(); ++r) {
     const RunEntry& entry = tables.runs[r];
-    for (std::int32_t s = entry.first_site; s < entry.first_site + entry.num_sites; ++s) {
-      if (source.program.order[RunId(r)].act != next[at(s)]) {
-        fail(kBadProgram, "{}: act {} comes next", source.text(RunId(r)), next[at(s)]);
+    for (const SiteId s : entry.sites()) {
+      if (source.program.order[RunId(r)].act != next[s]) {
+        fail(kBadProgram, "{}: act {} comes next", source.text(RunId(r)), next[s]);
       }
-      ++next[at(s)];
+      ++next[s];
     }
   }
-  for (std::size_t s = 0; s < tables.sites.size(); ++s) {
+  for (const SiteId s : tables.sites.keys()) {
     const Site& site = tables.sites[s];
     if (!site.is_host() && next[s] != site.acts_per_step) {
       fail(

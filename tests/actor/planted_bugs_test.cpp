@@ -93,8 +93,8 @@ Outcome with_graph(const PlantedGraph& made, const std::function<void(PhysicalGr
   });
 }
 
-std::size_t site_of(const ProgramTables& tables, InstanceId instance) {
-  for (std::size_t s = 0; s < tables.sites.size(); ++s) {
+SiteId site_of(const ProgramTables& tables, InstanceId instance) {
+  for (const SiteId s : tables.sites.keys()) {
     if (tables.sites[s].instance == instance) return s;
   }
   throw Error(ErrorCode::kInternal, "no site");
@@ -103,8 +103,8 @@ std::size_t site_of(const ProgramTables& tables, InstanceId instance) {
 Channel& channel_of(ProgramTables& tables, InstanceId from, InstanceId to) {
   for (Channel& channel : tables.channels) {
     if (channel.acks_itself()) continue;
-    const Site& producer = tables.sites[static_cast<std::size_t>(channel.producer)];
-    const Site& consumer = tables.sites[static_cast<std::size_t>(channel.consumer)];
+    const Site& producer = tables.sites[channel.producer];
+    const Site& consumer = tables.sites[channel.consumer];
     if (producer.instance == from && consumer.instance == to) return channel;
   }
   throw Error(ErrorCode::kInternal, "no channel");

@@ -119,8 +119,8 @@ class Oracle {
   void for_each_host_act(const Visit& visit) {
     for (const Rank r : graph_.ranks.keys()) {
       const auto tables = tables_.of(graph_.ranks[r].program);
-      for (const std::int32_t s : tables->host_sites) {
-        const Site& site = tables->sites[static_cast<std::size_t>(s)];
+      for (const SiteId s : tables->host_sites) {
+        const Site& site = tables->sites[s];
         for (std::int32_t act = 0; act < site.acts_per_step; ++act) {
           visit(r, site, resolver(r).call(site.instance, site.first_actor, act), act);
         }
