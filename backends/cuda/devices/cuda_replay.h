@@ -33,6 +33,7 @@ class CudaGraph {
   CudaGraph& operator=(const CudaGraph&) = delete;
 
   QueueRole origin() const { return origin_; }
+  // Enqueues the step; its first queue is that stream.
   void launch(cudaStream_t stream) const;
 
  private:
