@@ -68,7 +68,7 @@ bool Protocol::may_act(const Site& site) const {
 }
 
 Blocker Protocol::missing(SiteId site) const {
-  const Site& entry = tables_->sites[site];
+  const Site& entry = of(tables_->sites, site);
   for (std::int32_t i = entry.first_input; i < entry.first_input + entry.num_inputs; ++i) {
     const std::int32_t c = of(tables_->inputs, i);
     const ChannelState& channel = of(channels_, c);
@@ -77,7 +77,7 @@ Blocker Protocol::missing(SiteId site) const {
     blocker.kind = Blocker::Kind::kContent;
     blocker.channel = c;
     blocker.owing_site = of(tables_->channels, c).producer;
-    blocker.owed_by_host = tables_->sites[blocker.owing_site].is_host();
+    blocker.owed_by_host = of(tables_->sites, blocker.owing_site).is_host();
     return blocker;
   }
   for (std::int32_t w = entry.first_write; w < entry.first_write + entry.num_writes; ++w) {
@@ -97,7 +97,7 @@ Blocker Protocol::missing_credit(const FrameQuota& frame, const FrameState& stat
     if (of(channels_, c).acks > state.released) continue;
     const Channel& channel = of(tables_->channels, c);
     const SiteId owing = channel.acks_itself() ? channel.producer : channel.consumer;
-    const bool host = tables_->sites[owing].is_host();
+    const bool host = of(tables_->sites, owing).is_host();
     if (found && host) continue;
     found = true;
     blocker.channel = c;
@@ -177,23 +177,23 @@ void Protocol::post_write(std::int32_t w, Fence fence) {
 }
 
 void Protocol::take(SiteId site) {
-  const Site& entry = tables_->sites[site];
+  const Site& entry = of(tables_->sites, site);
   for (std::int32_t i = 0; i < entry.num_inputs; ++i)
     take_input(of(tables_->inputs, entry.first_input + i));
   for (std::int32_t w = 0; w < entry.num_writes; ++w) take_write(entry.first_write + w);
 }
 
 void Protocol::post(SiteId site, Fence fence) {
-  const Site& entry = tables_->sites[site];
+  const Site& entry = of(tables_->sites, site);
   for (std::int32_t i = 0; i < entry.num_inputs; ++i)
     post_input(of(tables_->inputs, entry.first_input + i), fence);
   for (std::int32_t w = 0; w < entry.num_writes; ++w) post_write(entry.first_write + w, fence);
-  ++sites_[site].acts;
+  ++of(sites_, site).acts;
 }
 
 // As take() and then post(), in one pass: a site that acts alone reads no frame that it writes.
 void Protocol::take_and_post(SiteId site, Fence fence) {
-  const Site& entry = tables_->sites[site];
+  const Site& entry = of(tables_->sites, site);
   for (std::int32_t i = 0; i < entry.num_inputs; ++i) {
     const std::int32_t c = of(tables_->inputs, entry.first_input + i);
     take_input(c);
@@ -203,7 +203,7 @@ void Protocol::take_and_post(SiteId site, Fence fence) {
     take_write(entry.first_write + w);
     post_write(entry.first_write + w, fence);
   }
-  ++sites_[site].acts;
+  ++of(sites_, site).acts;
 }
 
 void Protocol::receive(const Message& message) {
@@ -284,7 +284,7 @@ std::optional<Blocker> Protocol::issue(std::int32_t run, std::int64_t step) {
     const RunEntry& entry = of(tables_->runs, run + member_);
     for (; site_of_member_ < entry.num_sites; ++site_of_member_) {
       const SiteId site = entry.first_site.plus(site_of_member_);
-      if (!may_act(tables_->sites[site])) [[unlikely]] {
+      if (!may_act(of(tables_->sites, site))) [[unlikely]] {
         Blocker blocker = missing(site);
         blocker.run = run + member_;
         blocker.site = site;
@@ -313,7 +313,7 @@ std::span<const Fence> Protocol::waits(std::int32_t member) const {
   return std::span(waits_).subspan(at(begin), at(waits_end_[at(member)] - begin));
 }
 
-bool Protocol::host_act_enabled(SiteId site) const { return may_act(tables_->sites[site]); }
+bool Protocol::host_act_enabled(SiteId site) const { return may_act(of(tables_->sites, site)); }
 
 void Protocol::begin_host_act(SiteId site, std::vector<Fence>& waits) {
   take(site);
@@ -331,7 +331,8 @@ void Protocol::run_host_actors_freely(std::int64_t steps) {
   for (bool acted = true; acted;) {
     acted = false;
     for (const SiteId site : tables_->host_sites) {
-      while (acts_of(site) < steps * tables_->sites[site].acts_per_step && host_act_enabled(site)) {
+      while (acts_of(site) < steps * of(tables_->sites, site).acts_per_step &&
+             host_act_enabled(site)) {
         waits.clear();
         begin_host_act(site, waits);
         finish_host_act(site);

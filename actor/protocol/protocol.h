@@ -118,6 +118,14 @@ class Protocol {
   static const T& of(const std::vector<T>& all, std::int32_t i) {
     return all.data()[i];
   }
+  template <typename Key, typename T>
+  static T& of(Table<Key, T>& all, Key key) {
+    return of(all.values(), key.value);
+  }
+  template <typename Key, typename T>
+  static const T& of(const Table<Key, T>& all, Key key) {
+    return of(all.values(), key.value);
+  }
   bool keeps(bool host_site) const {
     return owner_ == SiteOwner::kAll || host_site == (owner_ == SiteOwner::kHostThread);
   }
