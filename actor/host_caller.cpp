@@ -17,23 +17,22 @@ HostCaller::HostCaller(const PhysicalGraph& graph, Rank rank, const ProgramTable
       calls_(tables.sites.size()) {
   if (tables.host_sites.empty()) return;
   const OperandResolver resolver(graph, graph.ranks[rank].program);
-  for (const std::int32_t s : tables.host_sites) {
-    const Site& site = tables.sites[static_cast<std::size_t>(s)];
+  for (const SiteId s : tables.host_sites) {
+    const Site& site = tables.sites[s];
     for (std::int32_t act = 0; act < site.acts_per_step; ++act) {
       ActorCall call = resolver.call(site.instance, site.first_actor, act);
       call.actor = &actors_.of(site.instance, *call.actor);
-      calls_[static_cast<std::size_t>(s)].push_back(std::move(call));
+      calls_[s].push_back(std::move(call));
     }
   }
 }
 
-void HostCaller::call(std::int32_t s, std::int64_t act) {
-  const Site& site = tables_->sites[static_cast<std::size_t>(s)];
+void HostCaller::call(SiteId s, std::int64_t act) {
+  const Site& site = tables_->sites[s];
   const std::int64_t step_of_runtime = act / site.acts_per_step;
   const std::int64_t act_of_step = act - step_of_runtime * site.acts_per_step;
   const std::int64_t step = first_step_ + step_of_runtime;
-  const ActorCall& call =
-      calls_[static_cast<std::size_t>(s)][static_cast<std::size_t>(act_of_step)];
+  const ActorCall& call = calls_[s][static_cast<std::size_t>(act_of_step)];
   inputs_.clear();
   outputs_.clear();
   for (const BufferRef& in : call.in) {

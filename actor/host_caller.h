@@ -5,6 +5,7 @@
 #include "actor/calls/operands.h"
 #include "actor/protocol/device.h"
 #include "actor/protocol/program_tables.h"
+#include "core/base/table.h"
 #include "core/graphs/host_actors.h"
 
 #include <cstddef>
@@ -20,7 +21,7 @@ class HostCaller {
   HostCaller(const PhysicalGraph& graph, Rank rank, const ProgramTables& tables, Device& device,
              HostActors& host, std::int64_t first_step);
   // Throws what the actor throws.
-  void call(std::int32_t site, std::int64_t act);
+  void call(SiteId site, std::int64_t act);
 
  private:
   const PhysicalGraph* graph_;
@@ -30,7 +31,7 @@ class HostCaller {
   HostActors* host_;
   std::int64_t first_step_;
   NamedActors actors_;
-  std::vector<std::vector<ActorCall>> calls_;  // by site (empty for others), by act of the step
+  Table<SiteId, std::vector<ActorCall>> calls_;  // empty for others; by act of the step
   std::vector<std::span<const std::byte>> inputs_;
   std::vector<std::span<std::byte>> outputs_;
 };

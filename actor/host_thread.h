@@ -54,6 +54,8 @@ concept ThreadKit = std::default_initializable<typename Threads::Mutex> &&
 // Host actors that exchange with host actors alone (Site::is_beside) act on threads of their own,
 // beside each other and beside the step, as far as their registers go:
 //   thread of an actor: act   host thread: begin -> (act) -> finish: Req and Ack to host actors
+// More than 200 lines: launch thread, host thread, reader and threads of actors meet under one
+// lock, and what one of them does decides which of the others may go on.
 template <ThreadKit Threads>
 class BasicHostThread {
  public:
@@ -69,7 +71,7 @@ class BasicHostThread {
         launch_end_(bus_.end(kLaunchThread)),
         host_end_(bus_.end(kHostThread)),
         late_reads_done_(tables.sites.size(), 0) {
-    for (const std::int32_t s : tables.host_sites)
+    for (const SiteId s : tables.host_sites)
       if (site(s).is_beside)
         own_threads_.push_back(std::make_unique<OwnThread>(
             s, HostCaller(graph, rank, tables, device, host, first_step)));
@@ -181,15 +183,15 @@ class BasicHostThread {
 
   // An act whose inputs have been acked and wait to be read.
   struct LateRead {
-    std::int32_t site = 0;
+    SiteId site;
     std::int64_t act = 0;
     std::vector<Fence> waits;
   };
 
   // A host actor that acts on a thread of its own, one act at a time.
   struct OwnThread {
-    OwnThread(std::int32_t s, HostCaller call) : site(s), caller(std::move(call)) {}
-    const std::int32_t site;
+    OwnThread(SiteId s, HostCaller call) : site(s), caller(std::move(call)) {}
+    const SiteId site;
     HostCaller caller;
     enum class State : std::uint8_t { kIdle, kActing, kDone } state = State::kIdle;
     std::int64_t act = 0;
@@ -200,18 +202,18 @@ class BasicHostThread {
   static std::size_t most_messages(const ProgramTables& tables) {
     return 2 * static_cast<std::size_t>(tables.num_channel_fences);
   }
-  const Site& site(std::int32_t s) const { return tables_.sites[static_cast<std::size_t>(s)]; }
-  ActorId id_of(std::int32_t s) const { return {0, 0, site(s).queue, s}; }
+  const Site& site(SiteId s) const { return tables_.sites[s]; }
+  ActorId id_of(SiteId s) const { return {0, 0, site(s).queue, s.value}; }
   bool is_over() const { return ending_ || is_broken(); }
 
   void loop();
-  void act(std::int32_t s);
-  bool reads_launches(std::int32_t s) const;
+  void act(SiteId s);
+  bool reads_launches(SiteId s) const;
   void wait_for_step(std::int64_t step);
   void read_loop();
   void own_loop(OwnThread& own);
 
-  OwnThread* own_thread_of(std::int32_t s) const {
+  OwnThread* own_thread_of(SiteId s) const {
     for (const auto& own : own_threads_)
       if (own->site == s) return own.get();
     return nullptr;
@@ -227,7 +229,7 @@ class BasicHostThread {
       protocol_.finish_host_act(own->site);
     }
   }
-  bool is_enabled(std::int32_t s) const {
+  bool is_enabled(SiteId s) const {
     const bool announced = protocol_.acts_of(s) < steps_ * site(s).acts_per_step;
     return announced && protocol_.host_act_enabled(s);
   }
@@ -249,16 +251,15 @@ class BasicHostThread {
     if (has_begun) changed_.notify_all();
   }
   // The first host site that may act on this thread; its credits bound how long the others wait.
-  std::optional<std::int32_t> next_enabled() const {
-    for (const std::int32_t s : tables_.host_sites)
+  std::optional<SiteId> next_enabled() const {
+    for (const SiteId s : tables_.host_sites)
       if (own_thread_of(s) == nullptr && is_enabled(s)) return s;
     return std::nullopt;
   }
   bool has_done_all() const {
-    return std::all_of(tables_.host_sites.begin(), tables_.host_sites.end(),
-                       [&](const std::int32_t s) {
-                         return protocol_.acts_of(s) >= steps_ * site(s).acts_per_step;
-                       });
+    return std::all_of(tables_.host_sites.begin(), tables_.host_sites.end(), [&](const SiteId s) {
+      return protocol_.acts_of(s) >= steps_ * site(s).acts_per_step;
+    });
   }
   bool may_read() const {
     if (late_reads_.empty()) return false;
@@ -266,11 +267,9 @@ class BasicHostThread {
     return !held_from_ || read.act / site(read.site).acts_per_step < *held_from_;
   }
   bool is_read_through(std::int64_t steps) const {
-    return std::all_of(
-        tables_.host_sites.begin(), tables_.host_sites.end(), [&](const std::int32_t s) {
-          return site(s).num_writes > 0 ||
-                 late_reads_done_[static_cast<std::size_t>(s)] >= steps * site(s).acts_per_step;
-        });
+    return std::all_of(tables_.host_sites.begin(), tables_.host_sites.end(), [&](const SiteId s) {
+      return site(s).num_writes > 0 || late_reads_done_[s] >= steps * site(s).acts_per_step;
+    });
   }
 
   const ProgramTables& tables_;
@@ -292,9 +291,9 @@ class BasicHostThread {
   bool ending_ = false;
   std::string stop_reason_;
   std::exception_ptr error_;
-  std::deque<LateRead> late_reads_;            // the first is being read
-  std::vector<std::int64_t> late_reads_done_;  // by site
-  std::optional<std::int64_t> held_from_;      // step
+  std::deque<LateRead> late_reads_;  // the first is being read
+  Table<SiteId, std::int64_t> late_reads_done_;
+  std::optional<std::int64_t> held_from_;  // step
 
  private:
   std::vector<std::unique_ptr<OwnThread>> own_threads_;  // of actors beside the step
@@ -312,7 +311,7 @@ void BasicHostThread<Threads>::loop() {
     finish_own_acts();
     // Before an act of this thread, which may block for the rest of a step.
     begin_own_acts();
-    const std::optional<std::int32_t> next = next_enabled();
+    const std::optional<SiteId> next = next_enabled();
     if (!next) {
       idle_ = has_done_all();
       changed_.notify_all();
@@ -349,7 +348,7 @@ void BasicHostThread<Threads>::wait_for_step(std::int64_t step) {
 
 // Else all that it reads comes from host actors, or it reads nothing.
 template <ThreadKit Threads>
-bool BasicHostThread<Threads>::reads_launches(std::int32_t s) const {
+bool BasicHostThread<Threads>::reads_launches(SiteId s) const {
   for (std::int32_t i = 0; i < site(s).num_inputs; ++i) {
     const auto input = static_cast<std::size_t>(site(s).first_input + i);
     if (!tables_.channels[static_cast<std::size_t>(tables_.inputs[input])].from_host) return true;
@@ -358,7 +357,7 @@ bool BasicHostThread<Threads>::reads_launches(std::int32_t s) const {
 }
 
 template <ThreadKit Threads>
-void BasicHostThread<Threads>::act(std::int32_t s) {
+void BasicHostThread<Threads>::act(SiteId s) {
   waits_.clear();
   const std::int64_t act = protocol_.acts_of(s);
   protocol_.begin_host_act(s, waits_);
@@ -415,7 +414,7 @@ void BasicHostThread<Threads>::read_loop() {
     lock.lock();
     if (!error_) error_ = error;
     late_reads_.pop_front();
-    ++late_reads_done_[static_cast<std::size_t>(read.site)];
+    ++late_reads_done_[read.site];
     changed_.notify_all();
   }
 }

@@ -25,7 +25,7 @@ constexpr std::int64_t kFirstReplayedStep = 2;
 std::uint64_t key_of(const Run& run) {
   std::uint64_t key = 0;
   for (const std::int32_t part :
-       {run.instance.value, run.first_actor, run.num_actors, run.act, run.launch_group}) {
+       {run.instance.value, run.first_actor, run.num_actors, run.act, run.launch_group.value}) {
     mix(key, static_cast<std::uint64_t>(part));
   }
   return key;
@@ -142,9 +142,8 @@ void RankRuntime::Impl::take_messages() {
 void RankRuntime::Impl::act_inline() {
   for (bool acted = true; acted;) {
     acted = false;
-    for (const std::int32_t site : tables->host_sites) {
-      const std::int64_t last =
-          announced * tables->sites[static_cast<std::size_t>(site)].acts_per_step;
+    for (const SiteId site : tables->host_sites) {
+      const std::int64_t last = announced * tables->sites[site].acts_per_step;
       while (protocol.acts_of(site) < last && protocol.host_act_enabled(site)) {
         const std::int64_t act = protocol.acts_of(site);
         host_waits.clear();

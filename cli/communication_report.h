@@ -16,6 +16,7 @@ namespace sextant {
 
 class Console;
 
+// Seconds per step, as `run.json` and `compare` have them (experiments/METRICS.md).
 nlohmann::ordered_json to_json(const CommunicationUse& use);
 // Refuses what `to_json` does not write.
 CommunicationUse communication_use_from_json(const JsonCursor& json);

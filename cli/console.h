@@ -60,7 +60,9 @@ void report_interrupted(const Error& error, bool json);
 class TextTable {
  public:
   explicit TextTable(std::vector<std::string> header) : rows_{std::move(header)} {}
+  // A row has as many cells as the header.
   void add(std::vector<std::string> row) { rows_.push_back(std::move(row)); }
+  // All lines, without an end of line behind the last.
   std::string text() const;
   std::vector<std::string> lines() const;  // the header first
 

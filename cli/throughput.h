@@ -15,6 +15,7 @@ struct Throughput {
   double units_per_s = 0;
 };
 
+// Of steps that take `step_time_s` seconds each; samples are those of the global batch.
 Throughput throughput(const Job& job, double step_time_s);
 std::string rate_text(double per_second);           // "79", "7.9"
 std::string to_text(const Throughput& throughput);  // "79 images/s"

@@ -60,6 +60,7 @@ std::vector<Option> common_options(CommonOptions& common);
 // What names a job: a model with its cluster and batch, or with a strategy, or a plan in its place.
 std::vector<Option> job_options(JobArguments& job, bool with_strategy);
 
+// The options of both, those of `first` before the others.
 std::vector<Option> joined(std::vector<Option> first, std::vector<Option> more);
 
 // The value that an option has now: empty where there is none.

@@ -72,11 +72,11 @@ struct RunArguments {
   std::string backend = "cpu";
   std::string queues, kernels;                // of CPU ranks; empty: the defaults
   std::string graphs;                         // of GPUs: on or off; empty: on with one rank
-  bool deterministic = false;                 // likewise
-  std::string matmul_cache;                   // likewise: file of measured algorithms; empty: none
-  std::string gpus;                           // likewise: "0,1"; empty: all
-  std::string collectives;                    // likewise: nccl, local; empty: by the cards
-  std::optional<std::int64_t> ranks_per_gpu;  // likewise; nothing: 1
+  bool deterministic = false;                 // of GPUs
+  std::string matmul_cache;                   // of GPUs: file of measured algorithms; empty: none
+  std::string gpus;                           // "0,1"; empty: all
+  std::string collectives;                    // of GPUs: nccl, local; empty: by the cards
+  std::optional<std::int64_t> ranks_per_gpu;  // nothing: 1
   double timeout_s = 60;                      // of waits for other ranks
   std::string data, data_format, data_order;  // the latter two: empty by the data
   std::optional<std::int64_t> registers;      // of data actors; nothing: 2
@@ -89,6 +89,7 @@ struct RunArguments {
   std::optional<std::int64_t> keep;              // nothing: all
   std::string resume;                            // folder; empty: training is new
   std::string weights;  // file or folder that it begins with; empty: by the seed
+  // What --data and its options say.
   DataOptions data_options() const {
     return {.path = data, .format = data_format, .order = data_order};
   }

@@ -36,14 +36,19 @@ struct PlannedJob {
 // write have one too, and are refused.
 bool is_plan_file(const std::string& path);
 
+// The plan of a job under a strategy, with the texts of model and cluster and their hashes; `names`
+// says what the user called them.
 Plan make_plan(const Job& job, const JobArguments& names, const Strategy& strategy);
 // A plan file (a path that ends in .json and holds a plan), or MODEL + cluster + strategy. A plan
 // whose model or cluster text does not have the hash it states is refused.
 PlannedJob load_planned_job(const JobArguments& arguments);
 
+// Compiles a plan so far. Each throws Error(kInfeasible) where model, strategy and batch do not fit
+// each other. Arenas grow to the room that the cluster of the plan has.
 StagedGraph staged_graph(const PlannedJob& planned);
 PhysicalGraph physical_graph(const PlannedJob& planned);
 ExpandedGraph expanded_graph(const PlannedJob& planned);
+// Arenas grow to `room`; without room it is the tight plan.
 ExpandedGraph expanded_graph(const PlannedJob& planned, const std::optional<ArenaRoom>& room);
 // The graph of a plan whose arenas may grow to `room`; without room, the tight plan.
 PhysicalGraph physical_graph(const PlannedJob& planned, const std::optional<ArenaRoom>& room);

@@ -19,7 +19,7 @@ struct DataOptions {
 // Throws Error(kUsage) for a format or an order that there is not, Error(kBadInput) naming the path
 // where it is not what the format wants.
 std::unique_ptr<SampleData> open_data(const DataOptions& options);
-// The same where nothing but tokens will do: Error(kUsage) for images.
+// Opens tokens, where nothing else will do: Error(kUsage) for images. Throws what open_data throws.
 std::unique_ptr<TokenData> open_tokens(const DataOptions& options);
 
 }  // namespace sextant

@@ -15,11 +15,85 @@
 namespace sextant {
 namespace {
 
-class TransformerBuilder : private ModelWriter {
+// Parts of a layer that say nothing of where in the model they stand: norms, activations, MLPs.
+class LayerWriter : protected ModelWriter {
+ protected:
+  LayerWriter(const ModelConfig& config, DType dtype) : ModelWriter(dtype), config_(config) {}
+
+  TensorId add_mlp(TensorId x) {
+    TensorId inner;
+    if (config_.mlp == ModelConfig::Mlp::kGelu) {
+      const TensorId up = linear(x, name("mlp.up"), config_.hidden, config_.ffn, Cut::kOut,
+                                 config_.mlp_bias, weights());
+      inner = gelu(up, name("mlp.gelu"));
+    } else {
+      const TensorId gate = linear(x, name("mlp.gate"), config_.hidden, config_.ffn, Cut::kOut,
+                                   config_.mlp_bias, weights());
+      const TensorId up = linear(x, name("mlp.up"), config_.hidden, config_.ffn, Cut::kOut,
+                                 config_.mlp_bias, weights());
+      inner = op("mul", name("mlp.product"), {op("silu", name("mlp.silu"), {gate}), up});
+    }
+    return linear(inner, name("mlp.down"), config_.ffn, config_.hidden, Cut::kIn, config_.mlp_bias,
+                  residual_weights());
+  }
+
+  // x [experts, places, hidden], each expert with its own weights.
+  TensorId add_expert_mlps(TensorId x) {
+    const std::int64_t h = config_.hidden, f = config_.ffn;
+    const std::string prefix = name("mlp.experts.");
+    TensorId inner;
+    if (config_.mlp == ModelConfig::Mlp::kGelu) {
+      inner = gelu(expert_linear(x, prefix + "up", h, f, Cut::kOut, weights()), prefix + "gelu");
+    } else {
+      const TensorId gate = expert_linear(x, prefix + "gate", h, f, Cut::kOut, weights());
+      const TensorId up = expert_linear(x, prefix + "up", h, f, Cut::kOut, weights());
+      inner = op("mul", prefix + "product", {op("silu", prefix + "silu", {gate}), up});
+    }
+    return expert_linear(inner, prefix + "down", f, h, Cut::kIn, residual_weights());
+  }
+
+  TensorId expert_linear(TensorId x, const std::string& prefix, std::int64_t in, std::int64_t out,
+                         Cut cut, ParameterInfo info) {
+    info.expert_parallel_dim = 0;
+    const TensorId w = used(
+        parameter(prefix + ".weight", {config_.experts, in, out}, info, cut == Cut::kIn ? 1 : 2));
+    return op("batch_matmul", prefix, {x, w});
+  }
+
+  // Norm over the last dim, whose extent gives the size of the weights.
+  TensorId norm(TensorId x, const std::string& prefix) {
+    const Shape& shape = graph_.tensor(x).type.shape;
+    const std::int64_t size = shape[shape.rank() - 1];
+    const Attributes attributes{{"epsilon", config_.norm_epsilon}};
+    const TensorId gamma = used(parameter(prefix + ".weight", {size}, ones(), {}));
+    if (config_.norm == ModelConfig::Norm::kRmsNorm)
+      return op("rms_norm", prefix, {x, gamma}, attributes);
+    const TensorId beta = used(parameter(prefix + ".bias", {size}, zeros(), {}));
+    return op("layer_norm", prefix, {x, gamma, beta}, attributes);
+  }
+
+  TensorId gelu(TensorId x, const std::string& op_name) {
+    return op("gelu", op_name, {x},
+              {{"approximate", std::string(config_.exact_gelu ? "none" : "tanh")}});
+  }
+
+  ParameterInfo weights() const { return normal(config_.initializer_range); }
+  // Projections back into the residual stream start smaller, by 1 / sqrt(2 layers): each layer adds
+  // two of them (GPT-2, Megatron-LM). Behind a norm of each sum there is no reason to.
+  ParameterInfo residual_weights() const {
+    if (config_.post_norm) return weights();
+    const double scale = 1.0 / std::sqrt(2.0 * static_cast<double>(config_.layers));
+    return normal(config_.initializer_range * scale);
+  }
+
+  const ModelConfig& config_;
+};
+
+class TransformerBuilder : private LayerWriter {
  public:
   TransformerBuilder(const ModelConfig& config, std::int64_t batch, std::int64_t sequence,
                      DType dtype)
-      : ModelWriter(dtype), config_(config), batch_(batch), sequence_(sequence) {}
+      : LayerWriter(config, dtype), batch_(batch), sequence_(sequence) {}
 
   LogicalGraph build() {
     const TypedInputs inputs = add_inputs();
@@ -129,23 +203,6 @@ class TransformerBuilder : private ModelWriter {
     return attributes;
   }
 
-  TensorId add_mlp(TensorId x) {
-    TensorId inner;
-    if (config_.mlp == ModelConfig::Mlp::kGelu) {
-      const TensorId up = linear(x, name("mlp.up"), config_.hidden, config_.ffn, Cut::kOut,
-                                 config_.mlp_bias, weights());
-      inner = gelu(up, name("mlp.gelu"));
-    } else {
-      const TensorId gate = linear(x, name("mlp.gate"), config_.hidden, config_.ffn, Cut::kOut,
-                                   config_.mlp_bias, weights());
-      const TensorId up = linear(x, name("mlp.up"), config_.hidden, config_.ffn, Cut::kOut,
-                                 config_.mlp_bias, weights());
-      inner = op("mul", name("mlp.product"), {op("silu", name("mlp.silu"), {gate}), up});
-    }
-    return linear(inner, name("mlp.down"), config_.ffn, config_.hidden, Cut::kIn, config_.mlp_bias,
-                  residual_weights());
-  }
-
   // [batch, sequence, hidden] -> the same, every token through its top_k of the experts.
   TensorId add_experts(TensorId x) {
     const Routing routing = add_routing(x);
@@ -167,29 +224,6 @@ class TransformerBuilder : private ModelWriter {
     if (config_.normalized_experts)
       routing.weights = softmax(graph_, routing.weights, -1, softmax_name, layer());
     return routing;
-  }
-
-  // x [experts, places, hidden], each expert with its own weights.
-  TensorId add_expert_mlps(TensorId x) {
-    const std::int64_t h = config_.hidden, f = config_.ffn;
-    const std::string prefix = name("mlp.experts.");
-    TensorId inner;
-    if (config_.mlp == ModelConfig::Mlp::kGelu) {
-      inner = gelu(expert_linear(x, prefix + "up", h, f, Cut::kOut, weights()), prefix + "gelu");
-    } else {
-      const TensorId gate = expert_linear(x, prefix + "gate", h, f, Cut::kOut, weights());
-      const TensorId up = expert_linear(x, prefix + "up", h, f, Cut::kOut, weights());
-      inner = op("mul", prefix + "product", {op("silu", prefix + "silu", {gate}), up});
-    }
-    return expert_linear(inner, prefix + "down", f, h, Cut::kIn, residual_weights());
-  }
-
-  TensorId expert_linear(TensorId x, const std::string& prefix, std::int64_t in, std::int64_t out,
-                         Cut cut, ParameterInfo info) {
-    info.expert_parallel_dim = 0;
-    const TensorId w = used(
-        parameter(prefix + ".weight", {config_.experts, in, out}, info, cut == Cut::kIn ? 1 : 2));
-    return op("batch_matmul", prefix, {x, w});
   }
 
   void add_head(TensorId x, TensorId labels) {
@@ -215,33 +249,6 @@ class TransformerBuilder : private ModelWriter {
     return norm(gelu(x, "transform.gelu"), "transform.norm");
   }
 
-  // Norm over the last dim, whose extent gives the size of the weights.
-  TensorId norm(TensorId x, const std::string& prefix) {
-    const Shape& shape = graph_.tensor(x).type.shape;
-    const std::int64_t size = shape[shape.rank() - 1];
-    const Attributes attributes{{"epsilon", config_.norm_epsilon}};
-    const TensorId gamma = used(parameter(prefix + ".weight", {size}, ones(), {}));
-    if (config_.norm == ModelConfig::Norm::kRmsNorm)
-      return op("rms_norm", prefix, {x, gamma}, attributes);
-    const TensorId beta = used(parameter(prefix + ".bias", {size}, zeros(), {}));
-    return op("layer_norm", prefix, {x, gamma, beta}, attributes);
-  }
-
-  TensorId gelu(TensorId x, const std::string& op_name) {
-    return op("gelu", op_name, {x},
-              {{"approximate", std::string(config_.exact_gelu ? "none" : "tanh")}});
-  }
-
-  ParameterInfo weights() const { return normal(config_.initializer_range); }
-  // Projections back into the residual stream start smaller, by 1 / sqrt(2 layers): each layer adds
-  // two of them (GPT-2, Megatron-LM). Behind a norm of each sum there is no reason to.
-  ParameterInfo residual_weights() const {
-    if (config_.post_norm) return weights();
-    const double scale = 1.0 / std::sqrt(2.0 * static_cast<double>(config_.layers));
-    return normal(config_.initializer_range * scale);
-  }
-
-  const ModelConfig& config_;
   std::int64_t batch_, sequence_;
   TensorId table_;
 };

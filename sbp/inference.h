@@ -72,7 +72,7 @@ class WordAssignment {
 WordAssignment infer_words(const LogicalGraph& graph, const std::vector<Placement>& stages,
                            const std::vector<int>& stage_of_layer,
                            const WordConstraints& constraints);
-// The same with plans by bytes that several questions share.
+// Infers words with plans by bytes that several questions share.
 WordAssignment infer_words(const LogicalGraph& graph, const std::vector<Placement>& stages,
                            const std::vector<int>& stage_of_layer,
                            const WordConstraints& constraints, BoxingPlans& plans);
@@ -86,7 +86,7 @@ std::vector<OpWords> nd_signatures(const OperatorDef& def, std::span<const Tenso
                                    const Attributes& attributes,
                                    std::span<const std::int64_t> hierarchy);
 
-// The same from the rows themselves.
+// The words of all axes that rows of one axis make, on a mesh of these extents.
 std::vector<OpWords> nd_products(const std::vector<SbpSignature>& rows,
                                  std::span<const std::int64_t> hierarchy);
 

@@ -69,7 +69,7 @@ class CandidateTable {
                  std::uint64_t shape);
 
  private:
-  // The same for an operator whose question, in key_, is new in this graph.
+  // The candidates of an operator whose question, in key_, is new in this graph.
   Candidates& shared(const WordScene& scene, BoxedNumbers& boxed, const LogicalOp& op);
   static const WordList& made_list(const WordScene& scene, BoxedNumbers& boxed,
                                    const LogicalOp& op);

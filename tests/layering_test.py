@@ -63,6 +63,7 @@ ROOMS = {
         "ranks": [],
         "kernels": [""],
         "": ["kernels", "ranks"],
+        "devices": ["", "ranks"],
         "machine": ["", "ranks"],
     },
     "backends/cuda/kernels": {
@@ -80,9 +81,10 @@ ROOMS = {
     "cli": {
         "": [],
         "runs": [""],
+        "training": ["", "runs"],
         "sections": [""],
         "pages": ["", "runs", "sections"],
-        "commands": ["", "pages", "runs", "sections"],
+        "commands": ["", "pages", "runs", "sections", "training"],
     },
     "compiler": {
         "memory": [],

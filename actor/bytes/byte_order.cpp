@@ -205,7 +205,7 @@ class GuardFinder {
   void for_each_use(std::int32_t run, const Visit& visit) {
     const RunEntry& entry = tables_.runs[at(run)];
     const std::int32_t act = graph_.programs[program_].order[RunId(run)].act;
-    for (std::int32_t s = entry.first_site; s < entry.first_site + entry.num_sites; ++s)
+    for (const SiteId s : entry.sites())
       for (const SiteUse& use : uses_.of_site(s))
         if (uses_.is_shared(use, act)) visit(use, uses_.range(use, act));
   }

@@ -84,6 +84,8 @@ struct Segment {
   std::uint32_t reading_queues = 0;
 };
 
+// More than 200 lines: what proves that a step repeats decides which launches are looked at, and
+// both read the clocks, segments and messages of all launches so far.
 class Checker {
  public:
   Checker(const PhysicalGraph& graph, ProgramId program, const ProgramTables& tables)
@@ -229,7 +231,7 @@ class Checker {
   void check_launch(std::size_t launch) {
     const Noted& noted = launches_[launch];
     const RunEntry& entry = tables_.runs[noted.run.index()];
-    for (std::int32_t s = entry.first_site; s < entry.first_site + entry.num_sites; ++s) {
+    for (const SiteId s : entry.sites()) {
       // Uses come actor by actor, inputs before outputs: the order in which the run makes them.
       if (noted.step == 0) check_operands(s, noted.fence, act_of(noted));
       for (const SiteUse& use : uses_.of_site(s)) {
@@ -274,14 +276,14 @@ class Checker {
 
   // A kernel may read its inputs until its last output is written, so what an actor writes shares
   // no byte with what it reads, unless it is said to work in place.
-  void check_operands(std::int32_t site, Fence fence, std::int32_t act) {
+  void check_operands(SiteId site, Fence fence, std::int32_t act) {
     const std::span<const SiteUse> uses = uses_.of_site(site);
     for (std::size_t first = 0, end = 0; first < uses.size(); first = end) {
       while (end < uses.size() && uses[end].actor == uses[first].actor) ++end;
       check_actor_operands(site, uses.subspan(first, end - first), fence, act);
     }
   }
-  void check_actor_operands(std::int32_t site, std::span<const SiteUse> uses, Fence fence,
+  void check_actor_operands(SiteId site, std::span<const SiteUse> uses, Fence fence,
                             std::int32_t act) {
     for (const SiteUse& out : uses) {
       if (!out.writes) continue;
@@ -303,9 +305,9 @@ class Checker {
   }
 
   // `out` is said to lie in the bytes of `in`, a register of the same block.
-  bool is_in_place(std::int32_t site, const SiteUse& in, const SiteUse& out) const {
+  bool is_in_place(SiteId site, const SiteUse& in, const SiteUse& out) const {
     const Block& block =
-        graph_.block_of(graph_.programs[program_].instances[tables_.sites[at(site)].instance]);
+        graph_.block_of(graph_.programs[program_].instances[tables_.sites[site].instance]);
     const Actor& actor = block.actors[at(out.actor)];
     if (!actor.in_place || actor.out[at(actor.in_place->out)] != out.reg) return false;
     const Operand& operand = actor.in[at(actor.in_place->in)];
@@ -359,7 +361,7 @@ class Checker {
 
   // Host actors are not in the issue order: what they write shows as never written.
   bool written_by_host(const PastUse& use) const {
-    for (const std::int32_t site : tables_.host_sites) {
+    for (const SiteId site : tables_.host_sites) {
       for (const SiteUse& other : uses_.of_site(site)) {
         if (other.writes && other.frame == use.frame && other.reg == use.reg) return true;
       }

@@ -213,7 +213,7 @@ std::vector<std::string> ByteUses::host_conflicts() const {
   std::vector<std::string> conflicts;
   if (tables_.host_sites.empty()) return conflicts;
   std::vector<bool> host_frame(tables_.frames.size(), false);
-  for (const std::int32_t site : tables_.host_sites) {
+  for (const SiteId site : tables_.host_sites) {
     for (const SiteUse& use : of_site(site)) host_frame[at(use.frame)] = true;
   }
   const auto name = [&](std::int32_t frame) {

@@ -38,8 +38,8 @@ class ByteUses {
   ByteUses(const PhysicalGraph& graph, ProgramId program, const ProgramTables& tables, Grain grain);
 
   std::int32_t num_segments() const { return num_segments_; }
-  std::span<const SiteUse> of_site(std::int32_t site) const {
-    const auto s = static_cast<std::size_t>(site);
+  std::span<const SiteUse> of_site(SiteId site) const {
+    const std::size_t s = site.index();
     return std::span(uses_).subspan(first_use_[s], first_use_[s + 1] - first_use_[s]);
   }
   std::int32_t content(const SiteUse& use, std::int32_t act) const {

@@ -37,7 +37,7 @@ OperandResolver::BlockInputs OperandResolver::inputs_of(const Block& block) cons
     for (const Operand& operand : block.actors[a].in) {
       const bool is_port = operand.source == Operand::Source::kPort;
       const std::int32_t rate = is_port ? 1 : edge_of(block, operand.index, a).consume_for;
-      inputs.sources.push_back({-1, operand.index, rate});
+      inputs.sources.push_back({InstanceId::none, operand.index, rate});
       inputs.is_port.push_back(is_port);
     }
   }
@@ -52,15 +52,15 @@ void OperandResolver::index_links() {
   }
   for (const Link& link : program_->links) {
     Source& port = ports_[first_port_of_[link.to.index()] + static_cast<std::size_t>(link.to_port)];
-    require(port.from_instance < 0, ErrorCode::kBadInput,
+    require(!port.from_instance.is_valid(), ErrorCode::kBadInput,
             "program '{}': two links lead to port {} of instance '{}'", program_->name,
             link.to_port, program_->instances[link.to].name);
-    port = {link.from.value, link.from_register, link.consume_for};
+    port = {link.from, link.from_register, link.consume_for};
   }
   std::size_t next = 0;
   for (const Instance& instance : program_->instances) {
     for (const Port& port : graph_->block_of(instance).ports) {
-      require(ports_[next++].from_instance >= 0, ErrorCode::kBadInput,
+      require(ports_[next++].from_instance.is_valid(), ErrorCode::kBadInput,
               "program '{}': no link leads to port '{}' of instance '{}'", program_->name,
               port.name, instance.name);
     }
@@ -84,7 +84,7 @@ std::pair<InstanceId, OperandResolver::Source> OperandResolver::source_of(Instan
   if (inputs.is_port[index]) {
     source = ports_[first_port_of_[reader.index()] + static_cast<std::size_t>(source.reg)];
   }
-  return {source.from_instance < 0 ? reader : InstanceId(source.from_instance), source};
+  return {source.from_instance.is_valid() ? source.from_instance : reader, source};
 }
 
 bool OperandResolver::is_state(InstanceId instance, std::int32_t reg) const {

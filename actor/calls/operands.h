@@ -65,7 +65,7 @@ class OperandResolver {
  private:
   // Register behind an input operand, and how many acts one of its contents serves.
   struct Source {
-    std::int32_t from_instance = -1;  // -1: the reader's own instance
+    InstanceId from_instance;  // none: the reader's own
     std::int32_t reg = 0;
     std::int32_t consume_for = 1;
   };
@@ -91,7 +91,7 @@ class OperandResolver {
   std::vector<Source> ports_;
 };
 
-// The same for a single run; builds the index each time.
+// The calls of a single run; builds the index of its program each time.
 std::vector<ActorCall> resolve_calls(const PhysicalGraph& graph, ProgramId program, RunId run);
 
 }  // namespace sextant

@@ -26,7 +26,7 @@ ProvenGraph prove(std::shared_ptr<const PhysicalGraph> graph, const ProofChecks&
 // The proof with tables of this graph that others use too.
 ProvenGraph prove(std::shared_ptr<const PhysicalGraph> graph,
                   std::shared_ptr<const GraphTables> tables, const ProofChecks& checks = {});
-// As above; `graph` outlives every copy of the result and does not change.
+// The proof of a graph that outlives every copy of the result and does not change.
 ProvenGraph prove(const PhysicalGraph& graph, const ProofChecks& checks = {});
 
 }  // namespace sextant

@@ -110,7 +110,7 @@ class Device {
   // Bytes of a register's content that host actors fill or read; empty without memory.
   virtual std::span<std::byte> host_view(InstanceId instance, std::int32_t reg,
                                          std::int32_t content) = 0;
-  // The same for one step, on a device that has several (DeviceSpec::host_steps).
+  // Those bytes of one step, on a device that keeps several (DeviceSpec::host_steps).
   virtual std::span<std::byte> host_view_of_step(InstanceId instance, std::int32_t reg,
                                                  std::int32_t content, std::int64_t step) {
     static_cast<void>(step);

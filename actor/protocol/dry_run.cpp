@@ -8,11 +8,14 @@
 #include <algorithm>
 #include <deque>
 #include <map>
+#include <span>
 #include <unordered_map>
 #include <utility>
 
 namespace sextant {
 namespace {
+
+using CircleId = Id<struct CircleTag>;
 
 // Members of one kind of group, as (class, role): what the representatives of all ranks see.
 struct Circle {
@@ -23,13 +26,13 @@ struct Circle {
   };
   std::vector<Seat> seats;
   std::vector<const Communication*> posted;  // by occurrence, of the first to come
-  std::vector<std::int32_t> meetings;        // by occurrence
+  std::vector<MeetingId> meetings;           // by occurrence
   std::int64_t complete = 0;                 // occurrences at which all have arrived
   std::size_t behind = 0;                    // seats that have arrived at no more
 };
 
 struct OpenMeeting {
-  std::int32_t circle = 0;
+  CircleId circle;
   std::int64_t occurrence = 0;
 };
 
@@ -39,8 +42,9 @@ struct Runner {
   ProgramId program;
   std::shared_ptr<const ProgramTables> tables;
   std::optional<Protocol> protocol;  // nothing: every run is known to be enabled in its turn
-  std::vector<std::int32_t> circle_of_role, seat_of_role;
-  std::int32_t next = 0;  // run
+  std::vector<CircleId> circle_of_role;
+  std::vector<std::int32_t> seat_of_role;
+  RunId next{0};
   std::int32_t posted_size = 0;
   bool recorded = false;  // the launch it is at stands in the order
   bool queued = false;    // among the ready
@@ -50,21 +54,130 @@ struct Runner {
       : rank(r), program(p), tables(std::move(t)) {
     if (counts_messages) protocol.emplace(*tables);
   }
-  bool ended() const { return static_cast<std::size_t>(next) == tables->runs.size(); }
+  bool ended() const { return next.index() == tables->runs.size(); }
+};
+
+const Communication& communication_of(const PhysicalGraph& graph, ProgramId program, RunId run) {
+  const RankProgram& owner = graph.programs[program];
+  const Run& entry = owner.order[run];
+  const Block& block = graph.block_of(owner.instances[entry.instance]);
+  return *block.actors[static_cast<std::size_t>(entry.first_actor)].communication;
+}
+
+void check_fingerprint(const PhysicalGraph& graph, const Runner& runner, RunId run,
+                       const Communication& mine, const Communication& first,
+                       std::int64_t occurrence) {
+  if (are_same(graph, mine, first)) return;
+  const GroupId group = graph.ranks[runner.rank].groups[static_cast<std::size_t>(mine.group)];
+  fail(ErrorCode::kInfeasible,
+       "rank {} at {}: communication {} of group '{}' is {} {} of layouts {} -> {}, but another "
+       "member issues {} {} of layouts {} -> {} there",
+       runner.rank.value, run_to_text(graph, runner.program, run), occurrence,
+       graph.groups[group].name, to_string(mine.primitive), to_string(mine.dtype), mine.from.value,
+       mine.to.value, to_string(first.primitive), to_string(first.dtype), first.from.value,
+       first.to.value);
+}
+
+// All of a rank's messages are its own: what is missing when its turn comes never arrives.
+[[noreturn]] void refuse_order(const PhysicalGraph& graph, const Runner& runner,
+                               const Blocker& blocker) {
+  const std::string text = to_text(blocker, *runner.tables, graph, runner.program);
+  const std::int64_t act = runner.protocol->acts_of(blocker.owing_site);
+  std::string later = "which does not act again in this step";
+  for (std::size_t r = static_cast<std::size_t>(blocker.run); r < runner.tables->runs.size(); ++r) {
+    const RunEntry& entry = runner.tables->runs[r];
+    if (blocker.owing_site < entry.first_site ||
+        blocker.owing_site >= entry.first_site.plus(entry.num_sites) ||
+        graph.programs[runner.program].order[RunId(r)].act < act) {
+      continue;
+    }
+    later = fmt::format("whose turn is not before run {}", r);
+    break;
+  }
+  if (blocker.owed_by_host) later = "a host actor that waits for a later run";
+  fail(ErrorCode::kInfeasible, "the issue order of rank {} cannot run: {}, {}", runner.rank.value,
+       text, later);
+}
+
+void check_returned(const PhysicalGraph& graph, std::span<const Runner> runners) {
+  for (const Runner& runner : runners) {
+    // Rates that balance return every counter once all acts have taken place.
+    if (!runner.protocol) continue;
+    const std::optional<std::string> text = runner.protocol->not_returned(graph, runner.program);
+    require(!text.has_value(), ErrorCode::kInfeasible,
+            "rank {}: a counter does not return to its start after a step: {}", runner.rank.value,
+            text.value_or(""));
+  }
+}
+
+// Who meets in which communications, by circle: made once, before the ranks run.
+class Circles {
+ public:
+  explicit Circles(const RankClasses& classes) : classes_(classes) {}
+
+  // The circle of each role. Equal circles are one: equitable classes make all groups that a class
+  // names in a role look alike.
+  void seat(Runner& runner, const PhysicalGraph& graph, const GroupMembers& members) {
+    const RankProgram& program = graph.programs[runner.program];
+    const std::vector<GroupId>& groups = graph.ranks[runner.rank].groups;
+    require(static_cast<std::size_t>(program.num_group_roles) == groups.size(),
+            ErrorCode::kBadInput, "rank {} binds {} group roles, its program '{}' has {}",
+            runner.rank.value, groups.size(), program.name, program.num_group_roles);
+    for (std::size_t role = 0; role < groups.size(); ++role) {
+      const auto [known, is_new] = circle_of_group_.try_emplace(groups[role]);
+      if (is_new) known->second = circle_of(members.of(groups[role]));
+      const std::vector<Circle::Seat>& seats = circles_[known->second].seats;
+      const std::pair<std::int32_t, GroupRole> own{classes_.class_of[runner.rank.index()],
+                                                   static_cast<GroupRole>(role)};
+      runner.circle_of_role.push_back(known->second);
+      runner.seat_of_role.push_back(static_cast<std::int32_t>(
+          std::lower_bound(seats.begin(), seats.end(), own,
+                           [](const Circle::Seat& seat, const auto& wanted) {
+                             return std::pair(seat.rank_class, seat.role) < wanted;
+                           }) -
+          seats.begin()));
+    }
+  }
+
+  Circle& operator[](CircleId circle) { return circles_[circle]; }
+  const Circle& operator[](CircleId circle) const { return circles_[circle]; }
+
+ private:
+  // Under all ranks two groups of equal ranks differ in the roles: each has its own circle.
+  CircleId circle_of(std::span<const GroupMember> members) {
+    std::vector<std::pair<std::int32_t, GroupRole>> seats;
+    seats.reserve(members.size());
+    for (const GroupMember& member : members)
+      seats.push_back({classes_.class_of[member.rank.index()], member.role});
+    std::sort(seats.begin(), seats.end());
+    seats.erase(std::unique(seats.begin(), seats.end()), seats.end());
+    const auto [found, is_new] = circle_of_seats_.emplace(seats, circles_.next_key());
+    if (is_new) {
+      Circle& circle = circles_.emplace_back();
+      for (const auto& [rank_class, role] : seats) circle.seats.push_back({rank_class, role, 0});
+      circle.behind = seats.size();
+    }
+    return found->second;
+  }
+
+  const RankClasses& classes_;
+  Table<CircleId, Circle> circles_;
+  std::map<std::vector<std::pair<std::int32_t, GroupRole>>, CircleId> circle_of_seats_;
+  std::unordered_map<GroupId, CircleId> circle_of_group_;
 };
 
 class DryRunner {
  public:
   DryRunner(const PhysicalGraph& graph, const GroupMembers& members, const RankClasses& classes,
             const GraphTables& tables)
-      : graph_(graph), classes_(classes) {
+      : graph_(graph), circles_(classes) {
     runners_.reserve(classes.size());
     for (const Rank rank : classes.representatives) {
       const ProgramId program = graph.ranks[rank].program;
       runners_.emplace_back(rank, program, tables.of(program), !tables.is_direct(program));
-      result_.meeting_of_run.emplace_back(runners_.back().tables->runs.size(), -1);
+      result_.meeting_of_run.emplace_back(runners_.back().tables->runs.size());
     }
-    for (Runner& runner : runners_) seat(runner, members);
+    for (Runner& runner : runners_) circles_.seat(runner, graph, members);
     result_.ranks = classes.representatives;
   }
 
@@ -84,54 +197,11 @@ class DryRunner {
     for (const Runner& runner : runners_) {
       if (!runner.ended()) refuse();
     }
-    check_returned();
+    check_returned(graph_, runners_);
     return std::move(result_);
   }
 
  private:
-  // The circle of each role. Equal circles are one: equitable classes make all groups that a class
-  // names in a role look alike.
-  void seat(Runner& runner, const GroupMembers& members) {
-    const RankProgram& program = graph_.programs[runner.program];
-    const std::vector<GroupId>& groups = graph_.ranks[runner.rank].groups;
-    require(static_cast<std::size_t>(program.num_group_roles) == groups.size(),
-            ErrorCode::kBadInput, "rank {} binds {} group roles, its program '{}' has {}",
-            runner.rank.value, groups.size(), program.name, program.num_group_roles);
-    for (std::size_t role = 0; role < groups.size(); ++role) {
-      const auto [known, is_new] = circle_of_group_.try_emplace(groups[role].value, -1);
-      if (is_new) known->second = circle_of(members.of(groups[role]));
-      const std::vector<Circle::Seat>& seats =
-          circles_[static_cast<std::size_t>(known->second)].seats;
-      const std::pair<std::int32_t, GroupRole> own{classes_.class_of[runner.rank.index()],
-                                                   static_cast<GroupRole>(role)};
-      runner.circle_of_role.push_back(known->second);
-      runner.seat_of_role.push_back(static_cast<std::int32_t>(
-          std::lower_bound(seats.begin(), seats.end(), own,
-                           [](const Circle::Seat& seat, const auto& wanted) {
-                             return std::pair(seat.rank_class, seat.role) < wanted;
-                           }) -
-          seats.begin()));
-    }
-  }
-
-  // Under all ranks two groups of equal ranks differ in the roles: each has its own circle.
-  std::int32_t circle_of(std::span<const GroupMember> members) {
-    std::vector<std::pair<std::int32_t, GroupRole>> seats;
-    seats.reserve(members.size());
-    for (const GroupMember& member : members)
-      seats.push_back({classes_.class_of[member.rank.index()], member.role});
-    std::sort(seats.begin(), seats.end());
-    seats.erase(std::unique(seats.begin(), seats.end()), seats.end());
-    const auto [found, is_new] =
-        circle_of_seats_.emplace(seats, static_cast<std::int32_t>(circles_.size()));
-    if (is_new) {
-      Circle& circle = circles_.emplace_back();
-      for (const auto& [rank_class, role] : seats) circle.seats.push_back({rank_class, role, 0});
-      circle.behind = seats.size();
-    }
-    return found->second;
-  }
-
   void advance(std::size_t r, std::deque<std::size_t>& ready) {
     Runner& runner = runners_[r];
     while (!runner.ended()) {
@@ -140,7 +210,7 @@ class DryRunner {
       if (!runner.recorded) record(r);
       runner.open.clear();
       runner.recorded = false;
-      runner.next += runner.posted_size;
+      runner.next = runner.next.plus(runner.posted_size);
       runner.posted_size = 0;
     }
   }
@@ -149,48 +219,47 @@ class DryRunner {
   void post(std::size_t r, std::deque<std::size_t>& ready) {
     Runner& runner = runners_[r];
     if (runner.protocol) issue(runner);
-    const RunEntry& entry = runner.tables->runs[static_cast<std::size_t>(runner.next)];
+    const RunEntry& entry = runner.tables->runs[runner.next.index()];
     runner.posted_size = entry.group_size;
     for (std::int32_t i = 0; entry.communicates && i < entry.group_size; ++i) {
-      arrive(r, runner.next + i);
+      arrive(r, runner.next.plus(i));
     }
     for (const OpenMeeting& meeting : runner.open) settle(r, meeting.circle, ready);
   }
 
   void issue(Runner& runner) const {
-    const std::optional<Blocker> blocker = runner.protocol->issue(runner.next, 0);
-    if (blocker) refuse_order(runner, *blocker);
+    const std::optional<Blocker> blocker = runner.protocol->issue(runner.next.value, 0);
+    if (blocker) refuse_order(graph_, runner, *blocker);
     runner.protocol->run_host_actors_freely(1);
   }
 
-  void arrive(std::size_t r, std::int32_t run) {
+  void arrive(std::size_t r, RunId run) {
     Runner& runner = runners_[r];
-    const Communication& communication = communication_of(runner.program, run);
+    const Communication& communication = communication_of(graph_, runner.program, run);
     const auto roles = static_cast<GroupRole>(runner.circle_of_role.size());
     if (communication.group < 0 || communication.group >= roles) {
       fail(ErrorCode::kBadInput, "{}: group role {} of {}",
-           run_to_text(graph_, runner.program, RunId(run)), communication.group, roles);
+           run_to_text(graph_, runner.program, run), communication.group, roles);
     }
     const auto role = static_cast<std::size_t>(communication.group);
-    const std::int32_t c = runner.circle_of_role[role];
-    Circle& circle = circles_[static_cast<std::size_t>(c)];
+    const CircleId c = runner.circle_of_role[role];
+    Circle& circle = circles_[c];
     const std::int64_t occurrence =
         circle.seats[static_cast<std::size_t>(runner.seat_of_role[role])].arrived++;
     if (occurrence == circle.complete) --circle.behind;
     if (static_cast<std::size_t>(occurrence) == circle.posted.size()) {
       circle.posted.push_back(&communication);
-      circle.meetings.push_back(result_.num_meetings++);
+      circle.meetings.push_back(MeetingId(result_.num_meetings++));
     }
-    check_fingerprint(runner, run, communication,
+    check_fingerprint(graph_, runner, run, communication,
                       *circle.posted[static_cast<std::size_t>(occurrence)], occurrence);
-    result_.meeting_of_run[r][static_cast<std::size_t>(run)] =
-        circle.meetings[static_cast<std::size_t>(occurrence)];
+    result_.meeting_of_run[r][run] = circle.meetings[static_cast<std::size_t>(occurrence)];
     runner.open.push_back({c, occurrence});
   }
 
   // Wakes the members of a circle at whose next occurrence all have arrived.
-  void settle(std::size_t r, std::int32_t c, std::deque<std::size_t>& ready) {
-    Circle& circle = circles_[static_cast<std::size_t>(c)];
+  void settle(std::size_t r, CircleId c, std::deque<std::size_t>& ready) {
+    Circle& circle = circles_[c];
     if (circle.behind > 0) return;
     circle.complete = circle.seats.front().arrived;
     for (const Circle::Seat& seat : circle.seats)
@@ -209,7 +278,7 @@ class DryRunner {
   }
 
   bool is_complete(const OpenMeeting& meeting) const {
-    return circles_[static_cast<std::size_t>(meeting.circle)].complete > meeting.occurrence;
+    return circles_[meeting.circle].complete > meeting.occurrence;
   }
   bool has_complete(const Runner& runner) const {
     return std::any_of(runner.open.begin(), runner.open.end(),
@@ -223,48 +292,7 @@ class DryRunner {
   void record(std::size_t r) {
     Runner& runner = runners_[r];
     runner.recorded = true;
-    result_.order.push_back({runner.rank, RunId(runner.next), runner.posted_size});
-  }
-
-  const Communication& communication_of(ProgramId program, std::int32_t run) const {
-    const RankProgram& owner = graph_.programs[program];
-    const Run& entry = owner.order[RunId(run)];
-    const Block& block = graph_.block_of(owner.instances[entry.instance]);
-    return *block.actors[static_cast<std::size_t>(entry.first_actor)].communication;
-  }
-
-  void check_fingerprint(const Runner& runner, std::int32_t run, const Communication& mine,
-                         const Communication& first, std::int64_t occurrence) const {
-    if (are_same(graph_, mine, first)) return;
-    const GroupId group = graph_.ranks[runner.rank].groups[static_cast<std::size_t>(mine.group)];
-    fail(ErrorCode::kInfeasible,
-         "rank {} at {}: communication {} of group '{}' is {} {} of layouts {} -> {}, but another "
-         "member issues {} {} of layouts {} -> {} there",
-         runner.rank.value, run_to_text(graph_, runner.program, RunId(run)), occurrence,
-         graph_.groups[group].name, to_string(mine.primitive), to_string(mine.dtype),
-         mine.from.value, mine.to.value, to_string(first.primitive), to_string(first.dtype),
-         first.from.value, first.to.value);
-  }
-
-  // All of a rank's messages are its own: what is missing when its turn comes never arrives.
-  [[noreturn]] void refuse_order(const Runner& runner, const Blocker& blocker) const {
-    const std::string text = to_text(blocker, *runner.tables, graph_, runner.program);
-    const std::int64_t act = runner.protocol->acts_of(blocker.owing_site);
-    std::string later = "which does not act again in this step";
-    for (std::size_t r = static_cast<std::size_t>(blocker.run); r < runner.tables->runs.size();
-         ++r) {
-      const RunEntry& entry = runner.tables->runs[r];
-      if (blocker.owing_site < entry.first_site ||
-          blocker.owing_site >= entry.first_site + entry.num_sites ||
-          graph_.programs[runner.program].order[RunId(r)].act < act) {
-        continue;
-      }
-      later = fmt::format("whose turn is not before run {}", r);
-      break;
-    }
-    if (blocker.owed_by_host) later = "a host actor that waits for a later run";
-    fail(ErrorCode::kInfeasible, "the issue order of rank {} cannot run: {}, {}", runner.rank.value,
-         text, later);
+    result_.order.push_back({runner.rank, runner.next, runner.posted_size});
   }
 
   // Follows who waits for whom until a rank comes twice, or one has nothing left to issue.
@@ -294,7 +322,7 @@ class DryRunner {
     const OpenMeeting& meeting =
         *std::find_if(runner.open.begin(), runner.open.end(),
                       [&](const OpenMeeting& open) { return !is_complete(open); });
-    const Circle& circle = circles_[static_cast<std::size_t>(meeting.circle)];
+    const Circle& circle = circles_[meeting.circle];
     const Circle::Seat& seat =
         *std::find_if(circle.seats.begin(), circle.seats.end(),
                       [&](const Circle::Seat& s) { return s.arrived <= meeting.occurrence; });
@@ -302,28 +330,14 @@ class DryRunner {
     const GroupId group = graph_.ranks[peer.rank].groups[static_cast<std::size_t>(seat.role)];
     text += fmt::format(
         "\n  rank {} is at {} and waits for rank {} to reach communication {} of group '{}'",
-        runner.rank.value, run_to_text(graph_, runner.program, RunId(runner.next)), peer.rank.value,
+        runner.rank.value, run_to_text(graph_, runner.program, runner.next), peer.rank.value,
         meeting.occurrence, graph_.groups[group].name);
     return static_cast<std::size_t>(seat.rank_class);
   }
 
-  void check_returned() const {
-    for (const Runner& runner : runners_) {
-      // Rates that balance return every counter once all acts have taken place.
-      if (!runner.protocol) continue;
-      const std::optional<std::string> text = runner.protocol->not_returned(graph_, runner.program);
-      require(!text.has_value(), ErrorCode::kInfeasible,
-              "rank {}: a counter does not return to its start after a step: {}", runner.rank.value,
-              text.value_or(""));
-    }
-  }
-
   const PhysicalGraph& graph_;
-  const RankClasses& classes_;
   std::vector<Runner> runners_;  // by class
-  std::vector<Circle> circles_;
-  std::map<std::vector<std::pair<std::int32_t, GroupRole>>, std::int32_t> circle_of_seats_;
-  std::unordered_map<std::int32_t, std::int32_t> circle_of_group_;
+  Circles circles_;
   DryRun result_;
 };
 

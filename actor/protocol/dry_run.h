@@ -5,8 +5,10 @@
 #include "actor/protocol/graph_tables.h"
 #include "actor/protocol/rank_classes.h"
 #include "core/base/ids.h"
+#include "core/base/table.h"
 #include "core/graphs/physical_graph.h"
 
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
@@ -24,16 +26,19 @@ struct Issue {
   std::int32_t num_runs = 1;
 };
 
+// An occurrence of a communication, at which its members meet.
+using MeetingId = Id<struct MeetingTag>;
+
 struct DryRun {
   std::vector<Rank> ranks;  // those that were run
   // One step. The members of a communication are neighbours, except that a launch group stands with
   // the first of its communications to be complete. No rank issues anything while a communication
   // it has issued is incomplete.
   std::vector<Issue> order;
-  // By index in `ranks` and by run: which occurrence of which communication it is a member of, -1
-  // for computation. Under kOnePerClass one meeting stands for all alike.
-  std::vector<std::vector<std::int32_t>> meeting_of_run;
-  std::int32_t num_meetings = 0;
+  // By index in `ranks` and by run: the meeting it comes to; none: computation. Under
+  // kOnePerClass one meeting stands for all alike.
+  std::vector<Table<RunId, MeetingId>> meeting_of_run;
+  std::size_t num_meetings = 0;
 };
 
 // Throws Error(kInfeasible) when some rank cannot go on; the text shows the ring of waits: each

@@ -12,7 +12,9 @@ namespace {
 
 // A channel before it has a place in the table; in the order of the table.
 struct FoundChannel {
-  std::int32_t frame = 0, producer = 0, consumer = 0, consume_for = 1;
+  std::int32_t frame = 0;
+  SiteId producer, consumer;
+  std::int32_t consume_for = 1;
   auto operator<=>(const FoundChannel&) const = default;
 };
 using FoundChannels = std::vector<FoundChannel>;
@@ -42,10 +44,10 @@ void add_channel(const ChannelSearch& search, const Reading& reading, FoundChann
       writers.of_register[at(writers.first_register[reading.from] + reading.reg)];
   const std::int32_t frame =
       numbers.first_frame[reading.from] + from.registers[at(reading.reg)].frame;
-  const std::int32_t producer = numbers.site_of(reading.from, writer);
-  const std::int32_t consumer = numbers.site_of(reading.to, reading.actor);
+  const SiteId producer = numbers.site_of(reading.from, writer);
+  const SiteId consumer = numbers.site_of(reading.to, reading.actor);
   const FrameQuota& quota = tables.frames[at(frame)];
-  const std::int32_t acts = tables.sites[at(consumer)].acts_per_step;
+  const std::int32_t acts = tables.sites[consumer].acts_per_step;
   const std::int64_t served = std::int64_t{quota.contents_per_step} * reading.consume_for;
   require(reading.consume_for >= 1 && served == acts, kBadProgram,
           "'{}' of '{}' has {} contents per step for {} acts each, but '{}' of '{}' acts {} times",
@@ -137,12 +139,12 @@ void check_ports(const ProgramSource& source, InstanceId id, const std::vector<b
 
 // A writer without readers outside its site acks its own contents.
 void add_self_channels(const Writers& writers, FoundChannels& found) {
-  std::vector<std::pair<std::int32_t, std::int32_t>> read;
+  std::vector<std::pair<SiteId, std::int32_t>> read;
   for (const auto& [frame, producer, consumer, rate] : found) read.push_back({producer, frame});
   std::sort(read.begin(), read.end());
   for (const auto& write : writers.written) {
     if (!std::binary_search(read.begin(), read.end(), write)) {
-      found.push_back({write.second, write.first, -1, 1});
+      found.push_back({write.second, write.first, SiteId::none, 1});
     }
   }
   std::sort(found.begin(), found.end());
@@ -169,8 +171,8 @@ void distribute(const FoundChannels& found, ProgramTables& tables) {
     if (quota.num_channels++ == 0) {
       quota.first_channel = static_cast<std::int32_t>(tables.channels.size());
     }
-    const bool from_host = tables.sites[at(producer)].is_host();
-    const bool to_host = consumer < 0 ? from_host : tables.sites[at(consumer)].is_host();
+    const bool from_host = tables.sites[producer].is_host();
+    const bool to_host = !consumer.is_valid() ? from_host : tables.sites[consumer].is_host();
     tables.channels.push_back(
         {frame, producer, consumer, rate, tables.num_channel_fences, from_host, to_host});
     tables.num_channel_fences += quota.num_registers;
@@ -179,7 +181,7 @@ void distribute(const FoundChannels& found, ProgramTables& tables) {
 
 void list_inputs(ProgramTables& tables) {
   for (const Channel& channel : tables.channels) {
-    if (!channel.acks_itself()) ++tables.sites[at(channel.consumer)].num_inputs;
+    if (!channel.acks_itself()) ++tables.sites[channel.consumer].num_inputs;
   }
   std::int32_t next = 0;
   for (Site& site : tables.sites) {
@@ -190,14 +192,14 @@ void list_inputs(ProgramTables& tables) {
   tables.inputs.resize(at(next));
   for (std::size_t c = 0; c < tables.channels.size(); ++c) {
     if (tables.channels[c].acks_itself()) continue;
-    Site& site = tables.sites[at(tables.channels[c].consumer)];
+    Site& site = tables.sites[tables.channels[c].consumer];
     tables.inputs[at(site.first_input + site.num_inputs++)] = static_cast<std::int32_t>(c);
   }
 }
 
 void list_writes(const Writers& writers, ProgramTables& tables) {
   for (const auto& [site_index, frame] : writers.written) {
-    Site& site = tables.sites[at(site_index)];
+    Site& site = tables.sites[site_index];
     if (site.num_writes++ == 0) {
       site.first_write = static_cast<std::int32_t>(tables.writes.size());
     }
@@ -232,16 +234,16 @@ void check_registers(const ProgramSource& source, const ProgramTables& tables) {
 }
 
 void find_beside(ProgramTables& tables) {
-  std::vector<bool> exchanges(tables.sites.size(), false);
+  Table<SiteId, bool> exchanges(tables.sites.size(), false);
   for (Site& site : tables.sites) site.is_beside = site.is_host();
   for (const Channel& channel : tables.channels) {
-    const std::int32_t consumer = channel.acks_itself() ? channel.producer : channel.consumer;
-    for (const std::int32_t site : {channel.producer, consumer}) {
-      if (!is_of_hosts(channel)) tables.sites[at(site)].is_beside = false;
-      exchanges[at(site)] = true;
+    const SiteId consumer = channel.acks_itself() ? channel.producer : channel.consumer;
+    for (const SiteId site : {channel.producer, consumer}) {
+      if (!is_of_hosts(channel)) tables.sites[site].is_beside = false;
+      exchanges[site] = true;
     }
   }
-  for (std::size_t s = 0; s < tables.sites.size(); ++s)
+  for (const SiteId s : tables.sites.keys())
     if (!exchanges[s]) tables.sites[s].is_beside = false;
 }
 

@@ -32,18 +32,18 @@ struct ProgramSource {
 // The actors and the frames of all instances in rows, one instance behind the other.
 struct ActorNumbers {
   Table<InstanceId, std::int32_t> first_actor, first_frame;
-  std::vector<std::int32_t> site_of_actor;
+  std::vector<SiteId> site_of_actor;
 
-  std::int32_t site_of(InstanceId instance, std::int32_t actor) const {
+  SiteId site_of(InstanceId instance, std::int32_t actor) const {
     return site_of_actor[at(first_actor[instance] + actor)];
   }
 };
 
 // Who writes what.
 struct Writers {
-  Table<InstanceId, std::int32_t> first_register;              // in the row of all registers
-  std::vector<std::int32_t> of_register;                       // an actor of the same instance
-  std::vector<std::pair<std::int32_t, std::int32_t>> written;  // (site, frame), sorted
+  Table<InstanceId, std::int32_t> first_register;        // in the row of all registers
+  std::vector<std::int32_t> of_register;                 // an actor of the same instance
+  std::vector<std::pair<SiteId, std::int32_t>> written;  // (site, frame), sorted
 };
 
 // What all parts throw: Error of this code.

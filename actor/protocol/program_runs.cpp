@@ -15,7 +15,8 @@ void number_runs(const ProgramSource& source, const ActorNumbers& numbers, Progr
     const Actor& actor = source.block(run.instance).actors[at(run.first_actor)];
     RunEntry entry;
     entry.first_site = numbers.site_of_actor[at(first)];
-    entry.num_sites = numbers.site_of_actor[at(first + run.num_actors - 1)] - entry.first_site + 1;
+    entry.num_sites =
+        numbers.site_of_actor[at(first + run.num_actors - 1)].value - entry.first_site.value + 1;
     entry.queue = actor.queue;
     entry.communicates = actor.communication.has_value();
     entry.position = tables.runs_per_step[entry.queue]++;
@@ -24,17 +25,17 @@ void number_runs(const ProgramSource& source, const ActorNumbers& numbers, Progr
 }
 
 void check_acts(const ProgramSource& source, const ProgramTables& tables) {
-  std::vector<std::int32_t> next(tables.sites.size(), 0);
+  Table<SiteId, std::int32_t> next(tables.sites.size(), 0);
   for (std::size_t r = 0; r < tables.runs.size(); ++r) {
     const RunEntry& entry = tables.runs[r];
-    for (std::int32_t s = entry.first_site; s < entry.first_site + entry.num_sites; ++s) {
-      if (source.program.order[RunId(r)].act != next[at(s)]) {
-        fail(kBadProgram, "{}: act {} comes next", source.text(RunId(r)), next[at(s)]);
+    for (const SiteId s : entry.sites()) {
+      if (source.program.order[RunId(r)].act != next[s]) {
+        fail(kBadProgram, "{}: act {} comes next", source.text(RunId(r)), next[s]);
       }
-      ++next[at(s)];
+      ++next[s];
     }
   }
-  for (std::size_t s = 0; s < tables.sites.size(); ++s) {
+  for (const SiteId s : tables.sites.keys()) {
     const Site& site = tables.sites[s];
     if (!site.is_host() && next[s] != site.acts_per_step) {
       fail(
@@ -81,13 +82,13 @@ void add_group(const ProgramSource& source, std::int32_t first, std::int32_t end
 
 void form_groups(const ProgramSource& source, ProgramTables& tables) {
   const auto runs = static_cast<std::int32_t>(tables.runs.size());
-  std::vector<std::int32_t> seen;
+  std::vector<LaunchGroupId> seen;
   for (std::int32_t first = 0; first < runs;) {
-    const std::int32_t group = source.program.order[RunId(first)].launch_group;
+    const LaunchGroupId group = source.program.order[RunId(first)].launch_group;
     std::int32_t end = first + 1;
-    while (group >= 0 && end < runs && source.program.order[RunId(end)].launch_group == group)
+    while (group.is_valid() && end < runs && source.program.order[RunId(end)].launch_group == group)
       ++end;
-    if (group >= 0) seen.push_back(group);
+    if (group.is_valid()) seen.push_back(group);
     if (end - first == 1)
       add_single(first, tables);
     else
@@ -98,7 +99,7 @@ void form_groups(const ProgramSource& source, ProgramTables& tables) {
   const auto twice = std::adjacent_find(seen.begin(), seen.end());
   require(twice == seen.end(), kBadProgram,
           "program '{}': the runs of launch group {} are not neighbours", source.program.name,
-          twice == seen.end() ? 0 : *twice);
+          twice == seen.end() ? LaunchGroupId::none : *twice);
 }
 
 }  // namespace
@@ -122,11 +123,11 @@ void add_guards(const ProgramSource& source, ProgramTables& tables) {
     require(guard.lag == 1 || guard.earlier < guard.later, kBadProgram,
             "program '{}': run {} cannot wait for run {}, which is issued later",
             source.program.name, guard.later.value, guard.earlier.value);
-    const std::int32_t group = source.program.order[guard.later].launch_group;
-    require(
-        guard.lag == 1 || group < 0 || source.program.order[guard.earlier].launch_group != group,
-        kBadProgram, "program '{}': a guard between runs {} and {} of one launch group",
-        source.program.name, guard.earlier.value, guard.later.value);
+    const LaunchGroupId group = source.program.order[guard.later].launch_group;
+    require(guard.lag == 1 || !group.is_valid() ||
+                source.program.order[guard.earlier].launch_group != group,
+            kBadProgram, "program '{}': a guard between runs {} and {} of one launch group",
+            source.program.name, guard.earlier.value, guard.later.value);
     RunEntry& later = tables.runs[guard.later.index()];
     if (later.num_guards++ == 0) {
       later.first_guard = static_cast<std::int32_t>(tables.guards.size());

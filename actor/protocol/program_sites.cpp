@@ -63,7 +63,7 @@ void add_site(const ProgramSource& source, InstanceId instance, std::int32_t act
   site.queue = queue;
   site.acts_per_step = source.program.instances[instance].acts_per_step;
   if (site.is_host()) {
-    tables.host_sites.push_back(static_cast<std::int32_t>(tables.sites.size()));
+    tables.host_sites.push_back(tables.sites.next_key());
   }
   tables.sites.push_back(site);
 }
@@ -89,8 +89,7 @@ ActorNumbers add_sites(const ProgramSource& source, ProgramTables& tables) {
                           block.actors[a - 1].queue == QueueRole::kHost;
       if (begins) add_site(source, i, static_cast<std::int32_t>(a), queue, tables);
       ++tables.sites.back().num_actors;
-      numbers.site_of_actor[at(numbers.first_actor[i]) + a] =
-          static_cast<std::int32_t>(tables.sites.size()) - 1;
+      numbers.site_of_actor[at(numbers.first_actor[i]) + a] = tables.sites.next_key().plus(-1);
     }
   }
   return numbers;

@@ -14,6 +14,8 @@
 
 namespace sextant {
 
+using SiteId = Id<struct SiteTag>;  // in ProgramTables::sites
+
 // Actors of one instance that are always issued together; a host actor is a site of its own.
 struct Site {
   InstanceId instance;
@@ -39,13 +41,12 @@ struct SiteWrite {
 // a channel without consumer: it acks itself.
 struct Channel {
   std::int32_t frame = 0;
-  std::int32_t producer = 0;
-  std::int32_t consumer = -1;
+  SiteId producer, consumer;  // no consumer: the producer acks itself
   std::int32_t consume_for = 1;
   std::int32_t ring = 0;  // its num_registers fences begin here, in either direction
   bool from_host = false, to_host = false;  // who keeps the counters of its ends
 
-  bool acks_itself() const { return consumer < 0; }
+  bool acks_itself() const { return !consumer.is_valid(); }
   bool operator==(const Channel&) const = default;
 };
 
@@ -70,25 +71,28 @@ struct GuardWait {
 
 // One entry of the issue order.
 struct RunEntry {
-  std::int32_t first_site = 0, num_sites = 0;  // neighbours in ProgramTables::sites
+  SiteId first_site;  // and those behind it
+  std::int32_t num_sites = 0;
   QueueRole queue = QueueRole::kCompute;
   std::int32_t position = 0;                     // among the runs of its queue in one step
   std::int32_t group_size = 1;                   // of the launch group, at its first run; else 0
   std::int32_t unit = 0;                         // among the launches of its queue in one step
   std::int32_t first_guard = 0, num_guards = 0;  // in ProgramTables::guards
   bool communicates = false;
+
+  Range<SiteId> sites() const { return {first_site, first_site.plus(num_sites)}; }
   bool operator==(const RunEntry&) const = default;
 };
 
 struct ProgramTables {
-  std::vector<Site> sites;
+  Table<SiteId, Site> sites;
   std::vector<std::int32_t> inputs;  // channels
   std::vector<SiteWrite> writes;
   std::vector<Channel> channels;  // sorted by (frame, producer)
   std::vector<FrameQuota> frames;
   std::vector<RunEntry> runs;  // by RunId
   std::vector<GuardWait> guards;
-  std::vector<std::int32_t> host_sites;
+  std::vector<SiteId> host_sites;
   std::int32_t num_channel_fences = 0;
   std::int32_t num_frame_counters = 0;
   std::int32_t max_group_size = 1;

@@ -76,8 +76,8 @@ class Contents {
     act_of_site_.resize(tables.sites.size());
     for (std::size_t r = 0; r < tables.runs.size(); ++r) {
       const RunEntry& run = tables.runs[r];
-      for (std::int32_t s = run.first_site; s < run.first_site + run.num_sites; ++s)
-        run_of_act_[at(first_act_[at(s)] + act_of_site_[at(s)]++)] = static_cast<std::int32_t>(r);
+      for (const SiteId s : run.sites())
+        run_of_act_[at(first_act_[s] + act_of_site_[s]++)] = static_cast<std::int32_t>(r);
     }
     std::fill(act_of_site_.begin(), act_of_site_.end(), 0);
     for (ByQueue& queues : pending_) queues.fill(kNever);
@@ -92,8 +92,10 @@ class Contents {
       launch_size_ = tables_.runs[at(first)].group_size;
       for (run_ = first; run_ < first + launch_size_; ++run_) {
         const RunEntry& run = tables_.runs[at(run_)];
-        for (site_ = run.first_site; site_ < run.first_site + run.num_sites; ++site_)
+        for (const SiteId site : run.sites()) {
+          site_ = site;
           if (!act()) return false;
+        }
         for (std::int32_t g = run.first_guard; g < run.first_guard + run.num_guards; ++g) {
           const GuardWait& guard = tables_.guards[at(g)];
           note(guard.queue, guard.position, guard.lag);
@@ -109,30 +111,28 @@ class Contents {
  private:
   // Loaders, which only feed, one content per act; and readers, which nothing waits for.
   bool host_actors_are_simple() const {
-    return std::all_of(
-        tables_.host_sites.begin(), tables_.host_sites.end(), [&](std::int32_t host) {
-          const Site& site = tables_.sites[at(host)];
-          bool feeds = false;
-          for (std::int32_t w = site.first_write; w < site.first_write + site.num_writes; ++w) {
-            const SiteWrite& write = tables_.writes[at(w)];
-            const FrameQuota& frame = tables_.frames[at(write.frame)];
-            if (frame.acts_per_content != 1 || frame.initially_full) return false;
-            for (std::int32_t c = frame.first_channel; c < frame.first_channel + frame.num_channels;
-                 ++c) {
-              const Channel& channel = tables_.channels[at(c)];
-              if (channel.producer != host || (channel.to_host && !channel.acks_itself()))
-                return false;
-              feeds = feeds || !channel.acks_itself();
-            }
-          }
-          for (std::int32_t i = site.first_input; i < site.first_input + site.num_inputs; ++i)
-            if (tables_.channels[at(tables_.inputs[at(i)])].from_host) return false;
-          return !feeds || site.num_inputs == 0;
-        });
+    return std::all_of(tables_.host_sites.begin(), tables_.host_sites.end(), [&](SiteId host) {
+      const Site& site = tables_.sites[host];
+      bool feeds = false;
+      for (std::int32_t w = site.first_write; w < site.first_write + site.num_writes; ++w) {
+        const SiteWrite& write = tables_.writes[at(w)];
+        const FrameQuota& frame = tables_.frames[at(write.frame)];
+        if (frame.acts_per_content != 1 || frame.initially_full) return false;
+        for (std::int32_t c = frame.first_channel; c < frame.first_channel + frame.num_channels;
+             ++c) {
+          const Channel& channel = tables_.channels[at(c)];
+          if (channel.producer != host || (channel.to_host && !channel.acks_itself())) return false;
+          feeds = feeds || !channel.acks_itself();
+        }
+      }
+      for (std::int32_t i = site.first_input; i < site.first_input + site.num_inputs; ++i)
+        if (tables_.channels[at(tables_.inputs[at(i)])].from_host) return false;
+      return !feeds || site.num_inputs == 0;
+    });
   }
 
-  std::int32_t run_of(std::int32_t site, std::int32_t act) const {
-    return run_of_act_[at(first_act_[at(site)] + act)];
+  std::int32_t run_of(SiteId site, std::int32_t act) const {
+    return run_of_act_[at(first_act_[site] + act)];
   }
 
   void note(QueueRole queue, std::int32_t position, std::int32_t lag) {
@@ -145,18 +145,18 @@ class Contents {
 
   // What this run waits for in the same step must have been posted: by an earlier launch or, in a
   // launch of one run, by an earlier site of it.
-  bool has_posted(std::int32_t run, std::int32_t site) const {
+  bool has_posted(std::int32_t run, SiteId site) const {
     return run < launch_ || (run == run_ && launch_size_ == 1 && site < site_);
   }
-  bool await(std::int32_t run, std::int32_t site, std::int32_t lag) {
+  bool await(std::int32_t run, SiteId site, std::int32_t lag) {
     if (lag == 0 && !has_posted(run, site)) return false;
     note(run, lag);
     return true;
   }
 
   bool act() {
-    const Site& site = tables_.sites[at(site_)];
-    const std::int32_t act = act_of_site_[at(site_)]++;
+    const Site& site = tables_.sites[site_];
+    const std::int32_t act = act_of_site_[site_]++;
     for (std::int32_t i = site.first_input; i < site.first_input + site.num_inputs; ++i) {
       const Channel& channel = tables_.channels[at(tables_.inputs[at(i)])];
       const bool begins = act % channel.consume_for == 0;
@@ -176,11 +176,11 @@ class Contents {
   }
 
   // The run that makes a content of this step; of state, content 0 is from the step before.
-  bool await_made(const FrameQuota& frame, std::int32_t producer, std::int32_t content) {
+  bool await_made(const FrameQuota& frame, SiteId producer, std::int32_t content) {
     const std::int32_t act =
         (frame.initially_full ? content : content + 1) * frame.acts_per_content;
     if (act == 0)
-      return await(run_of(producer, tables_.sites[at(producer)].acts_per_step - 1), producer, 1);
+      return await(run_of(producer, tables_.sites[producer].acts_per_step - 1), producer, 1);
     return await(run_of(producer, act - 1), producer, 0);
   }
 
@@ -188,7 +188,7 @@ class Contents {
     const FrameQuota& frame = tables_.frames[at(channel.frame)];
     if (!channel.from_host) return await_made(frame, channel.producer, content);
     // A loader makes it as soon as its registers are free, all of them; nothing waits for it.
-    const Site& loader = tables_.sites[at(channel.producer)];
+    const Site& loader = tables_.sites[channel.producer];
     for (std::int32_t w = loader.first_write; w < loader.first_write + loader.num_writes; ++w)
       if (!is_released(tables_.frames[at(tables_.writes[at(w)].frame)], content)) return false;
     return true;
@@ -230,9 +230,9 @@ class Contents {
   }
 
   // Whether a reader on the host has all that its acts on a content need; nothing waits for it.
-  bool is_read(std::int32_t reader, std::int32_t content, std::int32_t consume_for) const {
+  bool is_read(SiteId reader, std::int32_t content, std::int32_t consume_for) const {
     const std::int32_t act = (content + 1) * consume_for - 1;
-    const Site& site = tables_.sites[at(reader)];
+    const Site& site = tables_.sites[reader];
     for (std::int32_t i = site.first_input; i < site.first_input + site.num_inputs; ++i) {
       const Channel& channel = tables_.channels[at(tables_.inputs[at(i)])];
       const FrameQuota& frame = tables_.frames[at(channel.frame)];
@@ -245,11 +245,12 @@ class Contents {
   }
 
   const ProgramTables& tables_;
-  std::vector<std::int32_t> first_act_, run_of_act_;  // by site; by that and act
-  std::vector<std::int32_t> act_of_site_;
-  std::vector<std::int32_t> taken_;  // contents of this step, by frame
-  std::vector<ByQueue> pending_;     // by run: the latest positions it waits for
-  std::int32_t launch_ = 0, launch_size_ = 1, run_ = 0, site_ = 0;
+  Table<SiteId, std::int32_t> first_act_, act_of_site_;
+  std::vector<std::int32_t> run_of_act_;  // by first_act_ of the site and act
+  std::vector<std::int32_t> taken_;       // contents of this step, by frame
+  std::vector<ByQueue> pending_;          // by run: the latest positions it waits for
+  std::int32_t launch_ = 0, launch_size_ = 1, run_ = 0;
+  SiteId site_;
 };
 
 }  // namespace

@@ -35,9 +35,9 @@ struct ProgramWaits {
 // (dry_run).
 ProgramWaits stepped_waits(const ProgramTables& tables);
 
-// The same from positions in the order, without counting messages; this also proves that each run
-// is enabled in its turn. Nothing where one is not, or where host actors are fed by host actors or
-// feed and are fed: then the protocol has to say.
+// The waits of three steps from positions in the order, without counting messages; this also proves
+// that each run is enabled in its turn. Nothing where one is not, or where host actors are fed by
+// host actors or feed and are fed: then the protocol has to say.
 std::optional<ProgramWaits> direct_waits(const ProgramTables& tables);
 
 // Waits of a program that has got guards, from what it waited for without them.

@@ -67,7 +67,7 @@ bool Protocol::may_act(const Site& site) const {
   return true;
 }
 
-Blocker Protocol::missing(std::int32_t site) const {
+Blocker Protocol::missing(SiteId site) const {
   const Site& entry = of(tables_->sites, site);
   for (std::int32_t i = entry.first_input; i < entry.first_input + entry.num_inputs; ++i) {
     const std::int32_t c = of(tables_->inputs, i);
@@ -96,7 +96,7 @@ Blocker Protocol::missing_credit(const FrameQuota& frame, const FrameState& stat
   for (std::int32_t c = frame.first_channel; c < frame.first_channel + frame.num_channels; ++c) {
     if (of(channels_, c).acks > state.released) continue;
     const Channel& channel = of(tables_->channels, c);
-    const std::int32_t owing = channel.acks_itself() ? channel.producer : channel.consumer;
+    const SiteId owing = channel.acks_itself() ? channel.producer : channel.consumer;
     const bool host = of(tables_->sites, owing).is_host();
     if (found && host) continue;
     found = true;
@@ -176,14 +176,14 @@ void Protocol::post_write(std::int32_t w, Fence fence) {
   }
 }
 
-void Protocol::take(std::int32_t site) {
+void Protocol::take(SiteId site) {
   const Site& entry = of(tables_->sites, site);
   for (std::int32_t i = 0; i < entry.num_inputs; ++i)
     take_input(of(tables_->inputs, entry.first_input + i));
   for (std::int32_t w = 0; w < entry.num_writes; ++w) take_write(entry.first_write + w);
 }
 
-void Protocol::post(std::int32_t site, Fence fence) {
+void Protocol::post(SiteId site, Fence fence) {
   const Site& entry = of(tables_->sites, site);
   for (std::int32_t i = 0; i < entry.num_inputs; ++i)
     post_input(of(tables_->inputs, entry.first_input + i), fence);
@@ -192,7 +192,7 @@ void Protocol::post(std::int32_t site, Fence fence) {
 }
 
 // As take() and then post(), in one pass: a site that acts alone reads no frame that it writes.
-void Protocol::take_and_post(std::int32_t site, Fence fence) {
+void Protocol::take_and_post(SiteId site, Fence fence) {
   const Site& entry = of(tables_->sites, site);
   for (std::int32_t i = 0; i < entry.num_inputs; ++i) {
     const std::int32_t c = of(tables_->inputs, entry.first_input + i);
@@ -283,7 +283,7 @@ std::optional<Blocker> Protocol::issue(std::int32_t run, std::int64_t step) {
   for (; member_ < members; ++member_) {
     const RunEntry& entry = of(tables_->runs, run + member_);
     for (; site_of_member_ < entry.num_sites; ++site_of_member_) {
-      const std::int32_t site = entry.first_site + site_of_member_;
+      const SiteId site = entry.first_site.plus(site_of_member_);
       if (!may_act(of(tables_->sites, site))) [[unlikely]] {
         Blocker blocker = missing(site);
         blocker.run = run + member_;
@@ -313,11 +313,9 @@ std::span<const Fence> Protocol::waits(std::int32_t member) const {
   return std::span(waits_).subspan(at(begin), at(waits_end_[at(member)] - begin));
 }
 
-bool Protocol::host_act_enabled(std::int32_t site) const {
-  return may_act(of(tables_->sites, site));
-}
+bool Protocol::host_act_enabled(SiteId site) const { return may_act(of(tables_->sites, site)); }
 
-void Protocol::begin_host_act(std::int32_t site, std::vector<Fence>& waits) {
+void Protocol::begin_host_act(SiteId site, std::vector<Fence>& waits) {
   take(site);
   for (const QueueRole queue : pending_.keys()) {
     if (pending_[queue] >= 0) waits.push_back({queue, pending_[queue]});
@@ -326,14 +324,14 @@ void Protocol::begin_host_act(std::int32_t site, std::vector<Fence>& waits) {
   pending_queues_ = 0;
 }
 
-void Protocol::finish_host_act(std::int32_t site) { post(site, Fence{QueueRole::kHost, -1}); }
+void Protocol::finish_host_act(SiteId site) { post(site, Fence{QueueRole::kHost, -1}); }
 
 void Protocol::run_host_actors_freely(std::int64_t steps) {
   std::vector<Fence> waits;
   for (bool acted = true; acted;) {
     acted = false;
-    for (const std::int32_t site : tables_->host_sites) {
-      while (acts_of(site) < steps * tables_->sites[at(site)].acts_per_step &&
+    for (const SiteId site : tables_->host_sites) {
+      while (acts_of(site) < steps * of(tables_->sites, site).acts_per_step &&
              host_act_enabled(site)) {
         waits.clear();
         begin_host_act(site, waits);
@@ -364,7 +362,7 @@ std::optional<std::string> Protocol::not_returned(const PhysicalGraph& graph,
 }
 
 bool Protocol::repeats(const Protocol& earlier) const {
-  for (std::size_t s = 0; s < sites_.size(); ++s)
+  for (const SiteId s : sites_.keys())
     if (sites_[s].acts - earlier.sites_[s].acts != tables_->sites[s].acts_per_step) return false;
   for (std::size_t w = 0; w < writes_.size(); ++w) {
     const auto ahead = [&](const Protocol& of) {
@@ -451,8 +449,8 @@ std::int64_t Protocol::direct_messages() const {
 
 std::string to_text(const Blocker& blocker, const ProgramTables& tables, const PhysicalGraph& graph,
                     ProgramId program) {
-  const auto site_text = [&](std::int32_t s) {
-    const Site& site = tables.sites[static_cast<std::size_t>(s)];
+  const auto site_text = [&](SiteId s) {
+    const Site& site = tables.sites[s];
     return actors_to_text(graph, program, site.instance, site.first_actor, site.num_actors);
   };
   const Channel& channel = tables.channels[static_cast<std::size_t>(blocker.channel)];

@@ -31,9 +31,9 @@ struct Blocker {
   enum class Kind : std::uint8_t { kContent, kCredit };
   Kind kind = Kind::kContent;
   std::int32_t run = 0;      // that is blocked
-  std::int32_t site = 0;     // likewise
+  SiteId site;               // that is blocked
   std::int32_t channel = 0;  // that has not been Req'ed (kContent) or acked (kCredit)
-  std::int32_t owing_site = 0;
+  SiteId owing_site;
   bool owed_by_host = false;
 };
 
@@ -61,10 +61,10 @@ class Protocol {
 
   // Host actors. `enabled` says whether the next act may take place; `begin` takes its inputs and
   // credits and appends the fences it must wait for; `finish` posts.
-  bool host_act_enabled(std::int32_t site) const;
-  void begin_host_act(std::int32_t site, std::vector<Fence>& waits);
-  void finish_host_act(std::int32_t site);
-  std::int64_t acts_of(std::int32_t site) const { return at(sites_, site).acts; }
+  bool host_act_enabled(SiteId site) const;
+  void begin_host_act(SiteId site, std::vector<Fence>& waits);
+  void finish_host_act(SiteId site);
+  std::int64_t acts_of(SiteId site) const { return sites_[site].acts; }
   // True once after a message went to a host actor.
   bool take_host_touched() { return std::exchange(host_touched_, false); }
   // Lets every host actor act whenever it is enabled, through step `steps` - 1.
@@ -118,6 +118,14 @@ class Protocol {
   static const T& of(const std::vector<T>& all, std::int32_t i) {
     return all.data()[i];
   }
+  template <typename Key, typename T>
+  static T& of(Table<Key, T>& all, Key key) {
+    return of(all.values(), key.value);
+  }
+  template <typename Key, typename T>
+  static const T& of(const Table<Key, T>& all, Key key) {
+    return of(all.values(), key.value);
+  }
   bool keeps(bool host_site) const {
     return owner_ == SiteOwner::kAll || host_site == (owner_ == SiteOwner::kHostThread);
   }
@@ -128,12 +136,12 @@ class Protocol {
   [[gnu::always_inline]] inline void take_write(std::int32_t write);
   [[gnu::always_inline]] inline void post_input(std::int32_t channel, Fence fence);
   [[gnu::always_inline]] inline void post_write(std::int32_t write, Fence fence);
-  [[gnu::always_inline]] inline void take_and_post(std::int32_t site, Fence fence);
+  [[gnu::always_inline]] inline void take_and_post(SiteId site, Fence fence);
   // What keeps the site from acting; it may not act now.
-  Blocker missing(std::int32_t site) const;
+  Blocker missing(SiteId site) const;
   Blocker missing_credit(const FrameQuota& frame, const FrameState& state) const;
-  void take(std::int32_t site);
-  void post(std::int32_t site, Fence fence);
+  void take(SiteId site);
+  void post(SiteId site, Fence fence);
   [[gnu::always_inline]] inline void send(Message::Kind kind, std::int32_t channel, Fence fence);
   void apply_req(std::int32_t channel, Fence fence);
   void apply_ack(std::int32_t channel, Fence fence);
@@ -161,7 +169,7 @@ class Protocol {
 
   const ProgramTables* tables_;
   SiteOwner owner_;
-  std::vector<SiteState> sites_;
+  Table<SiteId, SiteState> sites_;
   std::vector<ChannelState> channels_;
   std::vector<FrameState> frames_;
   std::vector<WriteState> writes_;

@@ -17,9 +17,9 @@ class ProvenGraph {
  public:
   // Throws what dry_run() throws. `graph` outlives every copy and does not change.
   explicit ProvenGraph(const PhysicalGraph& graph);
-  // As above, and keeps the graph.
+  // Keeps the graph. Throws what dry_run() throws.
   explicit ProvenGraph(std::shared_ptr<const PhysicalGraph> graph);
-  // As above, with tables of this graph that others use too.
+  // Keeps the graph and tables of it that others use too. Throws what dry_run() throws.
   ProvenGraph(std::shared_ptr<const PhysicalGraph> graph,
               std::shared_ptr<const GraphTables> tables);
 

@@ -41,7 +41,7 @@ struct FlatTape {
   std::vector<std::int32_t> place_of_queue, launches_of_queue;
   bool has_groups = false;
 
-  // The same for a pass in a hurry. In these ops kCompute has the communications among it that have
+  // The ops for a pass in a hurry. In these ops kCompute has the communications among it that have
   // one member and are launched alone: who waits for nobody else lasts as long as it lasts.
   const std::vector<Op>& pass() const { return sole.empty() ? ops : merged; }
   std::vector<Op> merged;          // empty where there are none of these

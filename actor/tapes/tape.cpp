@@ -65,8 +65,8 @@ class ProgramFacts {
  private:
   static bool is_in_bucket(const RankProgram& program, const std::vector<RunFacts>& facts,
                            std::size_t run) {
-    const std::int32_t group = program.order[RunId(run)].launch_group;
-    if (group < 0) return false;
+    const LaunchGroupId group = program.order[RunId(run)].launch_group;
+    if (!group.is_valid()) return false;
     for (std::size_t r = run; r-- > 0 && program.order[RunId(r)].launch_group == group;)
       if (share_bucket(*facts[r].actor, *facts[run].actor)) return true;
     for (std::size_t r = run + 1; r < facts.size() && program.order[RunId(r)].launch_group == group;
@@ -176,7 +176,7 @@ class Recorder {
       entry.place = number;
       entry.run = RunId(run);
       entry.queue = facts.queue;
-      entry.meeting = MeetingId(dry_.meeting_of_run[at(number)][at(run)]);
+      entry.meeting = dry_.meeting_of_run[at(number)][RunId(run)];
       entry.launch_group = issue.num_runs > 1 ? first : -1;
       entry.piece = facts.piece;
       bool& seen = used[entry.queue];
@@ -197,7 +197,7 @@ class Recorder {
   }
 
   void add_meetings() {
-    tape_.meetings.resize(at(dry_.num_meetings));
+    tape_.meetings.resize(dry_.num_meetings);
     for (const TapeEntry& entry : tape_.entries)
       if (entry.meeting.is_valid()) ++tape_.meetings[entry.meeting].num_entries;
     std::int32_t next = 0;

@@ -2,6 +2,7 @@
 // simulator evaluates it; CUDA replays it. Never written by hand.
 #pragma once
 
+#include "actor/protocol/dry_run.h"
 #include "actor/protocol/proven_graph.h"
 #include "actor/protocol/rank_classes.h"
 #include "actor/protocol/run_ahead.h"
@@ -18,7 +19,6 @@
 
 namespace sextant {
 
-using MeetingId = Id<struct MeetingTag>;      // in Tape::meetings
 using TapeCallId = Id<struct TapeCallTag>;    // in Tape::calls
 using TapeCostId = Id<struct TapeCostTag>;    // in Tape::costs
 using TapePieceId = Id<struct TapePieceTag>;  // in Tape::pieces
@@ -72,7 +72,7 @@ struct Tape {
   std::vector<Rank> ranks;
   std::vector<TapeEntry> entries;  // in the dry run's global order
   std::vector<TapeWait> waits;
-  Table<MeetingId, TapeMeeting> meetings;
+  Table<MeetingId, TapeMeeting> meetings;  // those of the dry run
   Table<TapeCallId, TapeCall> calls;
   // Who of those that arrive at a meeting stands for each member of a call; calls of one group
   // share a list.

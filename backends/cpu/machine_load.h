@@ -24,6 +24,7 @@ double thread_seconds();
 struct OthersLoad {
   double others = 0;  // other processes, and what the hypervisor gave to other guests
   double stolen = 0;  // the latter alone
+  // Whether others took too little to slow this process down.
   bool is_quiet() const;
 };
 
@@ -36,6 +37,7 @@ std::string busy_text(const OthersLoad& load);
 class LoadWatch {
  public:
   LoadWatch();
+  // From the making of the watch to now.
   std::optional<OthersLoad> load() const;
 
  private:

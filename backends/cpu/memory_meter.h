@@ -25,6 +25,7 @@ class MemoryMeter {
  public:
   MemoryMeter(const PhysicalGraph& graph, Rank rank, const OperandResolver& resolver);
 
+  // Around the work of a call of the run, by the thread that does it.
   void begin(RunId run, std::size_t call);
   void end(RunId run, std::size_t call);
   const MemoryUse& use() const { return use_; }

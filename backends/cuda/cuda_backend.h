@@ -7,6 +7,8 @@
 #include "backends/cuda/ranks/collectives.h"
 #include "core/costs/communication_volume.h"
 
+#include <algorithm>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -48,6 +50,11 @@ struct CudaOptions {
   // How long ranks may wait for each other while they prepare and close: at least this, since one
   // may measure kernels, or free many communicators.
   std::int64_t least_patience_ms = 60'000;
+  // Of waits for what takes as long as kernels are measured or communicators are freed, by ranks
+  // that otherwise wait for `timeout`.
+  std::chrono::milliseconds patience(std::chrono::milliseconds timeout) const {
+    return std::max(timeout, std::chrono::milliseconds(least_patience_ms));
+  }
   // For tests of faults: called by a rank that comes to a stage. It may wait, or throw.
   std::function<void(Rank, CommonWait)> at_common_wait;
 };

@@ -11,6 +11,7 @@
 
 namespace sextant {
 
+// Throw Error(kDevice) with place and expression where a call has failed.
 inline void check_cuda(cudaError_t status, const char* expression, const char* file, int line) {
   if (status == cudaSuccess) return;
   throw Error(ErrorCode::kDevice, std::string(file) + ":" + std::to_string(line) + ": " +

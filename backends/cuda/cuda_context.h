@@ -77,7 +77,7 @@ class CudaContext {
   const std::int64_t* step() const { return step_; }
   // Enqueues what makes `step` the number; by the device, before the first launch of a step.
   void begin_step(std::int64_t step, cudaStream_t stream);
-  // The same in a captured step, which has no number: one more than the last.
+  // Enqueues, in a captured step, which has no number, what makes it one more than the last.
   void begin_next_step(cudaStream_t stream);
 
   // A flag in mapped memory that a kernel sets to something other than 0 when its data are bad: ids

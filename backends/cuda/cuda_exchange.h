@@ -25,6 +25,7 @@ struct ScriptBuffers {
   std::byte* in = nullptr;
   std::byte* out = nullptr;
   std::byte* staging = nullptr;
+  // The address of a place; its buffer is there.
   std::byte* at(const ScriptPlace& place) const;
 };
 
@@ -47,6 +48,7 @@ class CudaCommunication {
   std::byte* aside() const { return aside_; }
   std::size_t member() const { return member_; }
   std::size_t num_members() const { return num_members_; }
+  // The local steps of its script, before and after the exchange.
   void enqueue_before(cudaStream_t stream) { before_.enqueue(stream); }
   void enqueue_after(cudaStream_t stream) { after_.enqueue(stream); }
   cudaEvent_t ready() const { return ready_; }    // recorded before the exchange

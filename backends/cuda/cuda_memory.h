@@ -29,6 +29,7 @@ struct CudaRankMemory {
   Rank rank;
   CudaExtraMemory extra;
 
+  // All of it together.
   Bytes total() const {
     return program->arena.size + extra.inner + extra.workspace + extra.staging +
            extra.communicators + extra.loading;

@@ -148,11 +148,12 @@ void CudaProgram::find_company(const CudaExchange& exchange) {
 
 // 0: all.
 std::int32_t CudaProgram::processors_for(RunId id) const {
-  if (company_.taken.empty() || company_.taken[id.index()] == 0) return 0;
+  const bool computes = runs_[id.index()].queue == QueueRole::kCompute;
+  if (company_.taken == 0 || !computes || !company_.beside[id.index()]) return 0;
   int device = 0, all = 0;
   SEXTANT_CUDA(cudaGetDevice(&device));
   SEXTANT_CUDA(cudaDeviceGetAttribute(&all, cudaDevAttrMultiProcessorCount, device));
-  return std::max(1, all - company_.taken[id.index()]);
+  return std::max(1, all - company_.taken);
 }
 
 // A launch has the staging of its queues to itself: launches of a queue follow each other, and none
@@ -162,8 +163,9 @@ void CudaProgram::lay_out_staging(const CudaExchange& exchange) {
   std::vector<std::vector<StagingPlace>> places(runs_.size());
   for (std::size_t first = 0; first < runs_.size();) {
     std::size_t end = first + 1;
-    const std::int32_t group = program_.order[RunId(first)].launch_group;
-    while (group >= 0 && end < runs_.size() && program_.order[RunId(end)].launch_group == group)
+    const LaunchGroupId group = program_.order[RunId(first)].launch_group;
+    while (group.is_valid() && end < runs_.size() &&
+           program_.order[RunId(end)].launch_group == group)
       ++end;
     std::array<Bytes, kNumQueueRoles> used{};
     std::vector<CudaCommunication*> together;

@@ -81,6 +81,7 @@ class CudaProgram {
   ProgramId id() const { return graph_.ranks[rank_].program; }
   std::size_t num_runs() const { return runs_.size(); }
   const CudaRun& run(RunId id) const { return runs_[id.index()]; }
+  // Runs of one step on the queue.
   std::int64_t runs_per_step(QueueRole role) const;
   // In the arena; throws Error(kInternal) unless the arena is host-visible.
   std::span<std::byte> arena_bytes(InstanceId instance, std::int32_t reg,

@@ -36,6 +36,7 @@ class CudnnDescriptor {
   CudnnDescriptor& operator=(const CudnnDescriptor&) = delete;
 
   cudnnBackendDescriptor_t raw() const { return raw_; }
+  // Sets an attribute to `count` values. Throws Error(kDevice) where cuDNN refuses it.
   void set(cudnnBackendAttributeName_t name, cudnnBackendAttributeType_t type, std::int64_t count,
            const void* values);
   template <typename T>
@@ -60,6 +61,7 @@ struct CudnnTarget {
   cudnnHandle_t handle = nullptr;
   const CudnnDescriptor* properties = nullptr;
 };
+// The device that cuDNN described so. Throws Error(kDevice) where it does not know the text.
 CudnnDescriptor describe_cudnn_device(const std::string& json);
 
 // A graph that can run. Const members may be called by any number of kernels.

@@ -20,6 +20,7 @@
 
 namespace sextant {
 
+// Whether the build has NCCL.
 bool has_nccl();
 
 // Which ranks are in this process, and what the others answer.

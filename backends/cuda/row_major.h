@@ -14,7 +14,8 @@ inline std::vector<std::int64_t> row_major_strides(const std::vector<std::int64_
   return strides;
 }
 
-// The same where dim 1 is the run and the others keep their order.
+// Elements from one index of a dim to the next, where dim 1 is the run and the others keep their
+// order.
 inline std::vector<std::int64_t> channels_last_strides(const std::vector<std::int64_t>& extents) {
   std::vector<std::int64_t> strides(extents.size(), 1);
   std::int64_t step = extents[1];

@@ -9,6 +9,7 @@
 
 namespace sextant {
 
+// Enqueue what makes `number`, in device memory, that of the step, and one more than it is.
 cudaError_t enqueue_step_number(std::int64_t* number, std::int64_t step, cudaStream_t stream);
 cudaError_t enqueue_next_step_number(std::int64_t* number, cudaStream_t stream);
 
@@ -22,6 +23,7 @@ struct HostCopyArguments {
   std::int64_t bytes = 0;
   bool to_host = false;
 };
+// Enqueues the copy; the kernel reads the number of the step when it runs.
 cudaError_t enqueue_host_copy(const HostCopyArguments& arguments, cudaStream_t stream);
 
 }  // namespace sextant

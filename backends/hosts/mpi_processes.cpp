@@ -75,6 +75,8 @@ class Counted {
   std::atomic<int>& count_;
 };
 
+// More than 200 lines: those who send, those who wait, the bus and whoever drives MPI share its
+// queues, each part under the lock that it stands below.
 // The bus holds the group as well: one that is left inside of MPI finds it there when it comes out.
 class MpiProcesses final : public ProcessGroup,
                            public HostGroup,

@@ -19,6 +19,7 @@ struct PeerIdentity {
   std::int64_t pid = 0;
 };
 
+// Of this process; and its text, which the others read.
 PeerIdentity own_identity();
 std::string to_text(const PeerIdentity& identity);
 PeerIdentity peer_identity_from(std::string_view text);
@@ -33,6 +34,7 @@ class PeerWatch {
   // Until then nobody is looked for by number.
   void identify(std::vector<PeerIdentity> identities);
 
+  // What came of a peer: a message, or the last one.
   void heard(std::size_t peer, Time now) { peers_[peer].heard = now; }
   void left(std::size_t peer) { peers_[peer].state = PeerState::kLeft; }
   // A process that is missing for so long, in every look, is gone: what it said at last may be
@@ -44,6 +46,7 @@ class PeerWatch {
   bool is_any_missing() const;
 
   PeerState state(std::size_t peer) const { return peers_[peer].state; }
+  // Whether the last look found it gone, or silent for too long.
   bool is_lost(std::size_t peer) const;
   // Lost, or about to be: not heard for half of the timeout, in which it says several times that it
   // lives.

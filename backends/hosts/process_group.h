@@ -38,6 +38,7 @@ bool has_mpi();
 class ProcessGroup {
  public:
   virtual ~ProcessGroup() = default;
+  // What the processes agree on and send each other goes through it.
   virtual HostGroup& group() = 0;
   // What each process is here for ("ranks 0 to 1"): said with its name from then on.
   virtual void name_work(std::vector<std::string> work) = 0;

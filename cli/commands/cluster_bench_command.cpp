@@ -3,7 +3,7 @@
 #include "backends/cpu/machine_load.h"
 #include "cli/dry_run.h"
 #include "cli/gpu_list.h"
-#include "cli/runs/run_backend.h"
+#include "cli/runs/planned_device.h"
 #include "cli/verb.h"
 #include "cli/verbs.h"
 #include "core/base/check.h"

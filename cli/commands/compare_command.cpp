@@ -1,8 +1,8 @@
 // `sextant compare`: what was predicted beside what was measured.
 #include "backends/cpu/machine_load.h"
 #include "cli/communication_report.h"
+#include "cli/runs/planned_device.h"
 #include "cli/runs/predicted_times.h"
-#include "cli/runs/run_backend.h"
 #include "cli/runs/run_record.h"
 #include "cli/verb.h"
 #include "cli/verbs.h"

@@ -17,6 +17,7 @@ struct RowFields {
   std::map<std::string, double> numbers;
   std::map<std::string, std::string> words;
 
+  // Nothing where the row has no such key, or no number under it.
   std::optional<double> number(const std::string& key) const;
 };
 

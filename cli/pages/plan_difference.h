@@ -40,6 +40,7 @@ struct PlanDifference {
   bool is_same_plan() const { return stated.empty(); }
 };
 
+// Where two plans differ: settings, words, times, memory and boxing.
 PlanDifference plan_difference(const PlanView& first, const PlanView& second);
 
 }  // namespace sextant

@@ -2,7 +2,7 @@
 #include "cli/pages/run_view.h"
 
 #include "cli/runs/json_lines.h"
-#include "cli/runs/run_backend.h"
+#include "cli/runs/planned_device.h"
 #include "core/base/check.h"
 
 #include <fmt/core.h>

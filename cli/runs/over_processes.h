@@ -19,8 +19,8 @@ using ProcessWork = std::function<void(RunProcesses&, const CommonOptions&, Cons
 void run_over(const Launched& launched, double timeout_s, const CommonOptions& common,
               Console& console, const ProcessWork& work);
 
-// The same where a launcher has started several, with the timeout of verbs that have no option for
-// it; else the work of this process alone.
+// Works over the processes that a launcher has started, with the timeout of verbs that have no
+// option for it; where there is none, in this process alone.
 void alone_or_over_processes(const CommonOptions& common, Console& console,
                              const ProcessWork& work);
 

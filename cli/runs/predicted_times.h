@@ -48,6 +48,8 @@ struct PredictedCommunication {
   CommunicationUse use;
   std::string mode;
 };
+// `timeline`: of the graph in mode `step`, for clusters that say nothing of what launches do to
+// each other.
 PredictedCommunication predicted_communication(const PlannedJob& planned,
                                                const PhysicalGraph& graph,
                                                const Timeline& timeline);
@@ -60,6 +62,7 @@ struct OperatorRow {
 std::vector<OperatorRow> operator_rows(const std::map<std::string, double>& predicted,
                                        const std::map<std::string, double>& measured);
 
+// predicted / measured - 1.
 double relative_error(double predicted, double measured);
 // Of the rows that were measured: half of them are nearer.
 std::optional<double> median_error(const std::vector<OperatorRow>& rows);

@@ -18,6 +18,7 @@ namespace sextant {
 // How a run ended: by itself, by a signal, by a rank that failed.
 enum class RunEnd : std::uint8_t { kComplete, kInterrupted, kFailed };
 
+// "complete", "interrupted", "failed".
 std::string_view to_string(RunEnd end);
 
 struct RunRecord {
@@ -50,12 +51,14 @@ struct RunRecord {
   std::optional<double> yardstick_s;
 };
 
+// The text of run.json, and back. Throws Error(kBadInput) with file and key for what it does not
+// write.
 std::string to_json_text(const RunRecord& record);
 RunRecord run_record_from_json(std::string_view text, std::string_view file_name);
 
 // Name of a run in tables of times: its actors', without the layer's number.
 std::string run_name(const PhysicalGraph& graph, Rank rank, RunId run);
-// The same for a part of it.
+// Name of a part of a run, by its actors.
 std::string run_name(const PhysicalGraph& graph, Rank rank, RunId run, std::int32_t first_actor,
                      std::int32_t num_actors);
 

@@ -34,6 +34,7 @@ class HelpingProcesses final : public Evaluators {
   struct Counts {
     std::int64_t begun = 0, used = 0;  // strategies
   };
+  // So far. Any thread.
   Counts counts() const;
 
  private:

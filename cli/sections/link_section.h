@@ -11,6 +11,7 @@
 
 namespace sextant {
 
+// How busy links are, as tables for people and as part of the verb's document (seconds, bytes).
 void say(const LinkUses& links, const Console& console);
 nlohmann::ordered_json links_json(const LinkUses& links);
 // The busiest of each kind as lines under the title of a page.

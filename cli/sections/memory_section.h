@@ -20,8 +20,11 @@ struct MemorySection {
 
 inline constexpr std::size_t kMemoryWindows = 48;  // of the chart and the document
 
+// What the arenas of each program hold over a step of `timeline`, which has every class of ranks;
+// `windows`: into how many the step is cut.
 MemorySection memory_section(const ExpandedGraph& expanded, const Timeline& timeline,
                              std::size_t windows = kMemoryWindows);
+// As a chart for people, and as part of the verb's document (bytes).
 void say(const MemorySection& section, const Console& console);
 nlohmann::ordered_json memory_section_json(const MemorySection& section);
 

@@ -18,6 +18,7 @@ struct OperatorSection {
   Duration step_time;
 };
 
+// As a table, the longest first, and as part of the verb's document (seconds per rank).
 void say(const OperatorSection& section, const Console& console);
 nlohmann::ordered_json operators_json(const OperatorSection& section);
 

@@ -8,6 +8,8 @@
 
 namespace sextant {
 
+// What the step waits for, from its end backwards, as a table and as part of the verb's document
+// (seconds).
 void say(const StepPath& path, const Console& console);
 nlohmann::ordered_json path_json(const StepPath& path);
 

@@ -17,6 +17,7 @@ std::vector<std::string> plan_notes(const PlannedJob& planned, const RankUse& us
 // For whoever checks it: these, settings without effect and axes that cross nodes.
 std::vector<std::string> check_notes(const PlannedJob& planned, const RankUse& use);
 
+// The groups of each axis and how many of them cross nodes, a list.
 nlohmann::ordered_json axes_json(const RankUse& use);
 
 }  // namespace sextant

@@ -15,9 +15,11 @@ namespace sextant {
 struct PlacesMemory {
   Bytes planned, filled;
 };
+// `timeline` has every class of ranks of the expanded graph, routed or not.
 PlacesMemory places_memory(const RoutedGraph& routed, const ExpandedGraph& expanded,
                            const Timeline& timeline);
 
+// How evenly experts are used and what is dropped, as a table and as part of the verb's document.
 void say(const RoutedGraph& routed, const ExpertRouting& routing, const PlacesMemory& memory,
          const Console& console);
 nlohmann::ordered_json routing_json(const RoutedGraph& routed, const ExpertRouting& routing,

@@ -25,6 +25,7 @@ struct TimedCandidate {
 std::vector<TimedCandidate> timed_front(const Job& job, const std::vector<Candidate>& plans,
                                         const std::function<bool()>& stop);
 
+// Both times of each plan, as a table and as part of the verb's document (seconds).
 void say(const std::vector<TimedCandidate>& front, Console& console);
 nlohmann::ordered_json timed_json(const std::vector<TimedCandidate>& front);
 

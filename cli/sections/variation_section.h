@@ -24,6 +24,7 @@ struct StepSamples {
 
 // All but the first kWarmUpSteps.
 StepSamples step_samples(const Simulation& simulation);
+// As quantiles for people, and as part of the verb's document (seconds).
 void say(const StepSamples& samples, const Console& console);
 nlohmann::ordered_json samples_json(const StepSamples& samples);
 
@@ -33,7 +34,10 @@ struct LongRun {
   std::vector<double> day_s;  // wall time of a day's work, simulated, ascending
 };
 
+// As many simulated days as are worth a fixed number of checkpoints, at least a few; the same for
+// the same seed.
 LongRun long_run(const Reliability& reliability, std::uint64_t seed);
+// Shares of the wall time with the rate that is left of `of_step`, and as part of the document.
 void say(const LongRun& run, const Throughput& of_step, const Console& console);
 nlohmann::ordered_json long_run_json(const LongRun& run);
 

@@ -34,8 +34,11 @@ struct WhatIfSection {
   std::vector<WhatIfRow> rows;  // a change each; several changes once more, together
 };
 
+// Simulates the plan under each change of `setup`, and without. Throws what changes of a cluster
+// and simulations throw.
 WhatIfSection what_if_section(const PlannedJob& planned, const CompiledPlan& plan,
                               const SimulationSetup& setup);
+// As a table, and as part of the verb's document (seconds).
 void say(const WhatIfSection& section, const Console& console);
 nlohmann::ordered_json what_if_json(const WhatIfSection& section);
 
@@ -47,8 +50,10 @@ struct SweepSection {
   std::vector<WhatIfRow> rows;
 };
 
+// Simulates the plan under each value that `sweep` names, which `setup` has as changes.
 SweepSection sweep_section(const PlannedJob& planned, const CompiledPlan& plan,
                            const SimulationSetup& setup, const std::string& sweep);
+// As a table, and as part of the verb's document (seconds).
 void say(const SweepSection& section, const Console& console);
 nlohmann::ordered_json sweep_json(const SweepSection& section);
 // Step time and its parts over the values, as SVG.

@@ -379,7 +379,7 @@ class BoxingExpansion {
     program.instances.push_back(std::move(instance));
     for (std::size_t actor = 0; actor < block.actors.size(); ++actor)
       if (block.actors[actor].queue != QueueRole::kHost)
-        program.order.push_back({InstanceId(0), static_cast<std::int32_t>(actor), 1, 0, -1});
+        program.order.push_back({InstanceId(0), static_cast<std::int32_t>(actor), 1, 0, {}});
     graph_.blocks.push_back(std::move(block));
   }
 

@@ -101,8 +101,8 @@ class Walk {
     const Table<RunId, Run>& order = program_.order;
     for (RunId first(0); order.contains(first);) {
       RunId last = first;  // of the launch group
-      const std::int32_t group = order[first].launch_group;
-      while (group >= 0 && order.contains(last.plus(1)) &&
+      const LaunchGroupId group = order[first].launch_group;
+      while (group.is_valid() && order.contains(last.plus(1)) &&
              order[last.plus(1)].launch_group == group)
         ++last;
       const bool alone = last == first;

@@ -34,7 +34,8 @@ class StageBuckets {
         times_(order_times(order, forms)),
         made_at_(graph_.tensors.size()) {
     find_deadlines();
-    for (const OrderedRun& run : order) next_group_ = std::max(next_group_, run.launch_group + 1);
+    for (const OrderedRun& run : order)
+      next_group_ = std::max(next_group_, run.launch_group.plus(1));
   }
 
   void run() {
@@ -109,7 +110,7 @@ class StageBuckets {
     const StagedOpId index = ops(run).front();
     const bool is_collective = !computes && goes_both_ways(index);
     const bool may_fuse =
-        is_collective && run.launch_group < 0 &&
+        is_collective && !run.launch_group.is_valid() &&
         (graph_.ops[index].rate == Rate::kPerStep || is_fetch(partition_.part(index)));
     if (open_ && (depends(run) || (!may_fuse && belongs(run)))) close();
     if (may_fuse)
@@ -298,7 +299,7 @@ class StageBuckets {
   // The last act of its producer so far; nothing where compute runs alone make and read it.
   Table<StagedTensorId, Time> made_at_;
   Time free_, computed_;  // when the collectives, and the computation, so far are over
-  std::int32_t next_group_ = 0;
+  LaunchGroupId next_group_{0};
   Table<KindId, Kind> kinds_;
   Table<KindId, Candidate> candidates_;
   std::optional<Bucket> open_;

@@ -79,7 +79,7 @@ class Scheduler {
     std::size_t next = 0;   // entry
     bool is_known = false;  // the next entry has its event
     Time free;
-    std::int32_t num_groups = 0;
+    LaunchGroupId next_group{0};
     // The transfer this stage issued last, if nothing came after it.
     TransferId last_transfer;
   };
@@ -200,8 +200,13 @@ class Scheduler {
     for (const PlannedRun& run : runs.runs) {
       const bool per_step = partition_.instances()[run.instance].rate == Rate::kPerStep;
       at(order_, event.stage)
-          .push_back({run.instance, run.first_actor, run.num_actors, per_step ? 0 : entry.act, -1,
-                      event.time + run.begin, event.time + run.end});
+          .push_back({run.instance,
+                      run.first_actor,
+                      run.num_actors,
+                      per_step ? 0 : entry.act,
+                      {},
+                      event.time + run.begin,
+                      event.time + run.end});
     }
     if (!runs.runs.empty()) state.last_transfer = TransferId::none;
     for (const RunSequence::Sent& sent : runs.sends) {
@@ -254,8 +259,11 @@ class Scheduler {
     const std::int32_t stage = graph_.ops[half].stage;
     StageState& state = at(stages_, stage);
     std::vector<OrderedRun>& order = at(order_, stage);
-    std::int32_t group = -1;
-    if (grouped) group = order.back().launch_group = state.num_groups++;
+    LaunchGroupId group;
+    if (grouped) {
+      group = order.back().launch_group = state.next_group;
+      ++state.next_group;
+    }
     order.push_back({place.instance, place.actor, 1, event.act, group, start, end});
     // Two make a group: a third would wait for both.
     state.last_transfer = grouped ? TransferId::none : event.transfer;

@@ -15,7 +15,7 @@ struct OrderedRun {
   std::int32_t first_actor = 0;
   std::int32_t num_actors = 0;
   std::int32_t act = 0;
-  std::int32_t launch_group = -1;
+  LaunchGroupId launch_group = {};
   Time begin, end;
 };
 

@@ -26,8 +26,8 @@ std::vector<RunTimes> order_times(std::span<const OrderedRun> stage, const RunFo
   while (times.size() < stage.size()) {
     const std::size_t first = times.size();
     std::size_t end = first + 1;
-    const std::int32_t group = stage[first].launch_group;
-    while (group >= 0 && end < stage.size() && stage[end].launch_group == group) ++end;
+    const LaunchGroupId group = stage[first].launch_group;
+    while (group.is_valid() && end < stage.size() && stage[end].launch_group == group) ++end;
     const std::span<const OrderedRun> together = stage.subspan(first, end - first);
     RunTimes all;
     Duration longest;

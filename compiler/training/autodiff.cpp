@@ -21,12 +21,32 @@ struct TensorFacts {
 
 std::string dtype_text(DType dtype) { return std::string(to_string(dtype)); }
 
+// By tensor of the forward graph.
+std::vector<TensorFacts> facts_of(const LogicalGraph& graph) {
+  std::vector<TensorFacts> all(graph.tensors().size());
+  const auto facts = [&](TensorId tensor) -> TensorFacts& { return all[tensor.index()]; };
+  for (const LogicalOp& op : graph.ops()) {
+    bool wants_gradient = op.role == OperatorRole::kParameter,
+         is_weight = op.role != OperatorRole::kInput;
+    for (const TensorId input : op.inputs) {
+      wants_gradient = wants_gradient || facts(input).wants_gradient;
+      is_weight = is_weight && facts(input).is_weight;
+    }
+    for (const TensorId output : op.outputs) {
+      facts(output).wants_gradient = wants_gradient && is_floating(graph.tensor(output).type.dtype);
+      facts(output).is_weight = is_weight;
+    }
+  }
+  return all;
+}
+
 class Autodiff final : public GradientContext {
  public:
   Autodiff(LogicalGraph& graph, const GradientOptions& options)
-      : graph_(graph), options_(options), num_forward_ops_(graph.ops().size()) {
-    find_facts();
-  }
+      : graph_(graph),
+        options_(options),
+        num_forward_ops_(graph.ops().size()),
+        facts_(facts_of(graph)) {}
 
   std::vector<ParameterGradient> run() {
     require(graph_.loss_sum().has_value(), ErrorCode::kBadInput, "the graph has no loss");
@@ -90,22 +110,6 @@ class Autodiff final : public GradientContext {
   TensorFacts& facts(TensorId tensor) { return facts_[tensor.index()]; }
   const TensorFacts& facts(TensorId tensor) const { return facts_[tensor.index()]; }
   const TensorType& type(TensorId tensor) const { return graph_.tensor(tensor).type; }
-
-  void find_facts() {
-    facts_.resize(graph_.tensors().size());
-    for (const LogicalOp& op : graph_.ops()) {
-      bool wants_gradient = op.role == OperatorRole::kParameter,
-           is_weight = op.role != OperatorRole::kInput;
-      for (const TensorId input : op.inputs) {
-        wants_gradient = wants_gradient || facts(input).wants_gradient;
-        is_weight = is_weight && facts(input).is_weight;
-      }
-      for (const TensorId output : op.outputs) {
-        facts(output).wants_gradient = wants_gradient && is_floating(type(output).dtype);
-        facts(output).is_weight = is_weight;
-      }
-    }
-  }
 
   // The derivative of the loss sum by itself.
   void seed() {

@@ -20,7 +20,7 @@ namespace sextant {
 // Throws Error(kInfeasible) for more layers than any stage has and for selective recomputation of a
 // graph without attention.
 LogicalGraph with_recompute(LogicalGraph training, const Strategy& strategy);
-// The same, but for the operators that `kept` says true of: they never repeat.
+// Repeats as the strategy says, but for the operators that `kept` says true of: they never repeat.
 LogicalGraph with_recompute(LogicalGraph training, const Strategy& strategy,
                             const std::vector<bool>& kept);
 

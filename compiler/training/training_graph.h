@@ -17,7 +17,8 @@ namespace sextant {
 // cannot be.
 LogicalGraph make_training_graph(const LogicalGraph& forward, const OptimizerOptions& options = {});
 
-// The same with what a strategy asks of the graph: recomputation, attention over split sequences.
+// The training graph with what a strategy asks of it: recomputation, attention over split
+// sequences.
 LogicalGraph make_training_graph(const LogicalGraph& forward, const Strategy& strategy,
                                  const OptimizerOptions& options = {});
 

@@ -24,7 +24,7 @@ std::int64_t rank_step(const Strategy& strategy, RankAxis axis) {
   return step;
 }
 
-// The same for the axes of the mesh, where kv stands around the rest of tp.
+// Ranks from one index to the next, by axis of the mesh, where kv stands around the rest of tp.
 std::vector<std::int64_t> rank_steps(const Strategy& strategy, const std::vector<MeshAxis>& mesh) {
   const StrategyAxes axes = axes_of(strategy);
   std::vector<std::int64_t> steps(mesh.size(), 1);

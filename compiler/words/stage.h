@@ -64,7 +64,7 @@ struct BoxingTables {
 StagedGraph make_staged_graph(const LogicalGraph& training, const Strategy& strategy,
                               std::int64_t micro_batches, const NetworkModel* network,
                               const CostModel* cost = nullptr, const StopPoll& stop = StopPoll());
-// The same, with tables of these models that several compiles share.
+// Stages a graph with tables of the models that several compiles share.
 StagedGraph make_staged_graph(const LogicalGraph& training, const Strategy& strategy,
                               std::int64_t micro_batches, BoxingTables& tables,
                               const StopPoll& stop = StopPoll());

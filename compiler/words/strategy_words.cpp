@@ -2,7 +2,9 @@
 // what is boxed at other times than it changes.
 #include "compiler/strategy/pins.h"
 #include "compiler/words/context_words.h"
+#include "compiler/words/operator_rows.h"
 #include "compiler/words/stage.h"
+#include "compiler/words/state_words.h"
 #include "core/base/check.h"
 #include "core/base/divisors.h"
 #include "core/base/nearest.h"
@@ -26,13 +28,86 @@ struct ParameterWords {
   NdSbp state, read;
 };
 
+// Of a matrix whose rows and columns change places.
+NdSbp in_columns(NdSbp words) {
+  for (Sbp& word : words)
+    if (word.is_split()) word.dim = 1 - word.dim;
+  return words;
+}
+
+std::vector<std::int64_t> axis_extents(const Strategy& strategy) {
+  std::vector<std::int64_t> extents;
+  for (const MeshAxis& axis : mesh_axes(strategy)) extents.push_back(axis.extent);
+  return extents;
+}
+
+// Axes whose members have samples of their own.
+std::vector<std::size_t> replica_axes(const StrategyAxes& axes) {
+  std::vector<std::size_t> replicas = {axes.dp};
+  if (axes.ep) replicas.push_back(*axes.ep);
+  return replicas;
+}
+
+// Each replica has samples of its own; rings split the sequence.
+NdSbp words_of_input(const LogicalGraph& training, const Strategy& strategy,
+                     const StrategyAxes& axes, const LogicalOp& op) {
+  const Shape& shape = training.tensor(op.outputs[0]).type.shape;
+  const std::vector<std::int64_t> extents = axis_extents(strategy);
+  NdSbp words(axes.count, Sbp::broadcast());
+  if (shape.rank() > 0) {
+    const std::int64_t batch = shape[0];
+    if (batch % strategy.dp != 0)
+      fail(ErrorCode::kInfeasible,
+           "input '{}' has a batch of {} samples, which dp={} does not divide; dp that would "
+           "do: {}",
+           op.name, batch, strategy.dp, comma_list(divisors_of(batch)));
+    require(batch == strategy.dp * strategy.micro_batch, ErrorCode::kInfeasible,
+            "input '{}' has a batch of {} samples, but dp={} x micro_batch={} = {}: the graph "
+            "was built for another strategy",
+            op.name, batch, strategy.dp, strategy.micro_batch, strategy.dp * strategy.micro_batch);
+    for (const std::size_t axis : replica_axes(axes))
+      if (extents[axis] > 1) words[axis] = Sbp::split(0);
+  }
+  if (const auto dim = context_dim(training, strategy, shape)) words[*axes.cp] = Sbp::split(*dim);
+  return words;
+}
+
+bool is_updated(const LogicalGraph& training, TensorId parameter) {
+  const auto uses = training.uses(parameter);
+  return std::any_of(uses.begin(), uses.end(), [&](const LogicalGraph::Use& use) {
+    const LogicalOp& op = training.op(use.op);
+    return updates_state(op, training.registry().get(op.kind));
+  });
+}
+
+// Attention splits query heads alone as well, so several devices may hold one key/value head: its
+// gradient is partial then. Keys and values are gathered where they become heads, by the devices
+// that share one where that is an axis.
+void share_key_heads(const LogicalGraph& training, const StrategyAxes& axes,
+                     const LogicalOp& attention, WordConstraints& constraints) {
+  for (const std::size_t operand : {1U, 2U}) {
+    TensorId heads = attention.inputs[operand];
+    const Shape& shape = training.tensor(heads).type.shape;
+    while (training.tensor(heads).type.shape == shape) {
+      const OpId maker = training.tensor(heads).producer;
+      const LogicalOp& op = training.op(maker);
+      if (op.role == OperatorRole::kView && axes.kv)
+        constraints.inputs_on_axis[{maker, 0}] = {axes.tp, Sbp::broadcast()};
+      else if (op.role == OperatorRole::kView)
+        constraints.shared_groups.insert(maker);
+      if (op.role == OperatorRole::kView || op.inputs.empty()) break;
+      heads = op.inputs[0];
+    }
+  }
+}
+
 class WordChooser {
  public:
   WordChooser(const LogicalGraph& training, const Strategy& strategy)
       : training_(training),
         strategy_(strategy),
         axes_(axes_of(strategy)),
-        extents_(extents_of(strategy)),
+        extents_(axis_extents(strategy)),
         rates_(rates_of(training)) {
     chosen_.constraints.whole_groups = true;
   }
@@ -46,14 +121,15 @@ class WordChooser {
       }
       const OperatorDef& def = training_.registry().get(op.kind);
       if (op.inputs.empty() && def.on_host)
-        split_input(op);
+        chosen_.constraints.tensors[op.outputs[0]] =
+            words_of_input(training_, strategy_, axes_, op);
       else if (op.inputs.empty() && !def.state_outputs.empty())
         split_parameter(op);
       else
         read_parameters(OpId(index), op, def);
       if (op.role == OperatorRole::kAttention ||
           (axes_.kv && op.role == OperatorRole::kChunkedAttention))
-        share_key_heads(op);
+        share_key_heads(training_, axes_, op, chosen_.constraints);
       if (op.role == OperatorRole::kExpertCombine && axes_.ep) return_tokens(OpId(index));
     }
     require(!axes_.ep || has_experts_, ErrorCode::kInfeasible,
@@ -64,11 +140,6 @@ class WordChooser {
   }
 
  private:
-  static std::vector<std::int64_t> extents_of(const Strategy& strategy) {
-    std::vector<std::int64_t> extents;
-    for (const MeshAxis& axis : mesh_axes(strategy)) extents.push_back(axis.extent);
-    return extents;
-  }
   // What a layer keeps for backward is its input, not what forward boxed it to.
   void box_again(const LogicalOp& op) {
     for (const TensorId input : op.inputs) {
@@ -78,36 +149,6 @@ class WordChooser {
     }
   }
   bool is_used(std::size_t axis) const { return extents_[axis] > 1; }
-
-  void split_input(const LogicalOp& op) {
-    const Shape& shape = training_.tensor(op.outputs[0]).type.shape;
-    NdSbp words(axes_.count, Sbp::broadcast());
-    if (shape.rank() > 0) {
-      const std::int64_t batch = shape[0];
-      if (batch % strategy_.dp != 0)
-        fail(ErrorCode::kInfeasible,
-             "input '{}' has a batch of {} samples, which dp={} does not divide; dp that would "
-             "do: {}",
-             op.name, batch, strategy_.dp, comma_list(divisors_of(batch)));
-      require(batch == strategy_.dp * strategy_.micro_batch, ErrorCode::kInfeasible,
-              "input '{}' has a batch of {} samples, but dp={} x micro_batch={} = {}: the graph "
-              "was built for another strategy",
-              op.name, batch, strategy_.dp, strategy_.micro_batch,
-              strategy_.dp * strategy_.micro_batch);
-      for (const std::size_t axis : replica_axes())
-        if (is_used(axis)) words[axis] = Sbp::split(0);
-    }
-    if (const auto dim = context_dim(training_, strategy_, shape))
-      words[*axes_.cp] = Sbp::split(*dim);
-    chosen_.constraints.tensors[op.outputs[0]] = std::move(words);
-  }
-
-  // Axes whose members have samples of their own.
-  std::vector<std::size_t> replica_axes() const {
-    std::vector<std::size_t> axes = {axes_.dp};
-    if (axes_.ep) axes.push_back(*axes_.ep);
-    return axes;
-  }
 
   void split_parameter(const LogicalOp& op) {
     const TensorId parameter = op.outputs[0];
@@ -123,7 +164,8 @@ class WordChooser {
     if (const NdSbp* pinned = pinned_words(strategy_, training_.tensor(parameter).name))
       words.read = *pinned;
     words.state = words.read;
-    if (strategy_.zero >= 1 && shape.elements() >= kSmallestSharded && has_updater(parameter))
+    if (strategy_.zero >= 1 && shape.elements() >= kSmallestSharded &&
+        is_updated(training_, parameter))
       shard(shape, words.state);
     chosen_.constraints.tensors[parameter] = words.state;
     parameters_[parameter] = std::move(words);
@@ -139,45 +181,13 @@ class WordChooser {
     if (is_used(axis)) words[axis] = Sbp::split(*dim);
   }
 
-  bool has_updater(TensorId parameter) const {
-    const auto uses = training_.uses(parameter);
-    return std::any_of(uses.begin(), uses.end(), [&](const LogicalGraph::Use& use) {
-      const LogicalOp& op = training_.op(use.op);
-      return updates_state(op, training_.registry().get(op.kind));
-    });
-  }
-
-  // Splits a parameter over the axes whose replicas all hold it: along the first dim that nobody
-  // else splits and that they can fill; else inside another axis' split, so that the gather stays
-  // in the sub-groups of these axes; else along the largest dim.
   void shard(const Shape& shape, NdSbp& words) const {
     std::vector<std::size_t> axes;
     std::int64_t parts = 1;
-    for (const std::size_t axis : replica_axes())
+    for (const std::size_t axis : replica_axes(axes_))
       if (is_used(axis) && words[axis].is_broadcast())
         axes.push_back(axis), parts *= extents_[axis];
-    const auto is_taken = [&](std::size_t dim) {
-      return std::any_of(words.begin(), words.end(),
-                         [&](const Sbp& word) { return word.is_split() && word.dim == dim; });
-    };
-    std::optional<std::size_t> chosen, inside;
-    for (std::size_t dim = 0; dim < shape.rank(); ++dim) {
-      if (is_taken(dim)) inside = inside.value_or(dim);
-      if (!is_taken(dim) && shape[dim] >= parts) chosen = chosen.value_or(dim);
-    }
-    if (!chosen && inside) return nest(*inside, axes, words);
-    const auto& extents = shape.extents();
-    const auto largest = std::max_element(extents.begin(), extents.end()) - extents.begin();
-    for (const std::size_t axis : axes)
-      words[axis] = Sbp::split(chosen.value_or(static_cast<std::size_t>(largest)));
-  }
-
-  // Splits `dim` over `axes` inside of the splits that it has.
-  static void nest(std::size_t dim, const std::vector<std::size_t>& axes, NdSbp& words) {
-    int depth = 0;
-    for (Sbp& word : words)
-      if (word.is_split() && word.dim == dim) word = Sbp::split(dim, ++depth);
-    for (const std::size_t axis : axes) words[axis] = Sbp::split(dim, ++depth);
+    split_state(shape, axes, parts, words);
   }
 
   // Parameters, and what element-wise operators make of them once per step (casts), are read in
@@ -197,7 +207,7 @@ class WordChooser {
         pass_quantized(op, words);
         continue;
       }
-      if (once && is_elementwise(op)) {
+      if (once && is_elementwise(training_, op)) {
         parameters_[op.outputs[0]] = words;
         continue;
       }
@@ -211,11 +221,6 @@ class WordChooser {
   // copy.
   void pass_quantized(const LogicalOp& op, const ParameterWords& words) {
     if (op.role != OperatorRole::kQuantize) return;
-    const auto in_columns = [](NdSbp made) {
-      for (Sbp& word : made)
-        if (word.is_split()) word.dim = 1 - word.dim;
-      return made;
-    };
     const bool begins_with_rows =
         op.outputs.size() == 2 || op.attributes.text("layout") == std::string("rows");
     for (std::size_t i = 0; i < op.outputs.size(); ++i) {
@@ -237,28 +242,12 @@ class WordChooser {
   // that gradient at the end of the step: its norm is that of the shards, each with one owner.
   void pin_update(OpId id, const LogicalOp& op, std::size_t parameter,
                   const ParameterWords& words) {
-    for (const std::size_t i : split_with(op, parameter)) {
+    for (const std::size_t i : operands_split_with(training_, op, parameter)) {
       give({id, i}, words.state, words);
       if (i == parameter) continue;
       pin_late_readers(op.inputs[i], words);
       if (words.state != words.read && strategy_.zero >= 2) sum_gradient(op.inputs[i], words);
     }
-  }
-
-  // The operands with a value for each of that of `input`: what has its shape and is split where it
-  // is. The shape alone may be that of a control, which every part reads whole.
-  std::vector<std::size_t> split_with(const LogicalOp& op, std::size_t input) const {
-    const Shape& shape = training_.tensor(op.inputs[input]).type.shape;
-    const auto rows = rows_of(op);
-    const auto row = std::find_if(rows.begin(), rows.end(), [&](const SbpSignature& candidate) {
-      return candidate.inputs[input] == Sbp::split(0);
-    });
-    std::vector<std::size_t> operands;
-    if (row == rows.end()) return operands;
-    for (std::size_t i = 0; i < op.inputs.size(); ++i)
-      if (row->inputs[i] == Sbp::split(0) && training_.tensor(op.inputs[i]).type.shape == shape)
-        operands.push_back(i);
-    return operands;
   }
 
   // What the experts made goes back to where its tokens are, groups in dim 1. A combine beside the
@@ -278,70 +267,19 @@ class WordChooser {
     chosen_.parameter_of[input] = because_of.parameter;
   }
 
-  // Attention splits query heads alone as well, so several devices may hold one key/value head: its
-  // gradient is partial then. Keys and values are gathered where they become heads, by the devices
-  // that share one where that is an axis.
-  void share_key_heads(const LogicalOp& attention) {
-    for (const std::size_t operand : {1U, 2U}) {
-      TensorId heads = attention.inputs[operand];
-      const Shape& shape = training_.tensor(heads).type.shape;
-      while (training_.tensor(heads).type.shape == shape) {
-        const OpId maker = training_.tensor(heads).producer;
-        const LogicalOp& op = training_.op(maker);
-        if (op.role == OperatorRole::kView && axes_.kv)
-          chosen_.constraints.inputs_on_axis[{maker, 0}] = {axes_.tp, Sbp::broadcast()};
-        else if (op.role == OperatorRole::kView)
-          chosen_.constraints.shared_groups.insert(maker);
-        if (op.role == OperatorRole::kView || op.inputs.empty()) break;
-        heads = op.inputs[0];
-      }
-    }
-  }
-
   // Whatever makes an updater's gradient of others once per step works on the shards; what they are
   // made of is summed in the words of the shards.
   void sum_gradient(TensorId gradient, const ParameterWords& words) {
     const OpId maker = training_.tensor(gradient).producer;
     const LogicalOp& op = training_.op(maker);
     if (rates_[maker.index()] == Rate::kPerMicroBatch) chosen_.times.sum_in[gradient] = words.state;
-    if (rates_[maker.index()] == Rate::kPerMicroBatch || !works_on_shards(op)) return;
+    if (rates_[maker.index()] == Rate::kPerMicroBatch || !works_on_shards(training_, op)) return;
     for (std::size_t i = 0; i < op.inputs.size(); ++i) {
       if (training_.tensor(op.inputs[i]).type.shape != training_.tensor(gradient).type.shape)
         continue;
       give({maker, i}, words.state, words);
       sum_gradient(op.inputs[i], words);
     }
-  }
-
-  // Every dim may be split, in all operands of the output's shape at once.
-  bool works_on_shards(const LogicalOp& op) const {
-    if (op.inputs.empty() || op.outputs.size() != 1) return false;
-    const Shape& output = training_.tensor(op.outputs[0]).type.shape;
-    const auto rows = rows_of(op);
-    for (std::size_t dim = 0; dim < output.rank(); ++dim) {
-      const bool has_row = std::any_of(rows.begin(), rows.end(), [&](const SbpSignature& row) {
-        if (row.outputs[0] != Sbp::split(dim)) return false;
-        for (std::size_t i = 0; i < op.inputs.size(); ++i)
-          if (training_.tensor(op.inputs[i]).type.shape == output &&
-              row.inputs[i] != Sbp::split(dim))
-            return false;
-        return true;
-      });
-      if (!has_row) return false;
-    }
-    return true;
-  }
-
-  std::vector<SbpSignature> rows_of(const LogicalOp& op) const {
-    std::vector<TensorType> inputs, outputs;
-    for (const TensorId input : op.inputs) inputs.push_back(training_.tensor(input).type);
-    for (const TensorId output : op.outputs) outputs.push_back(training_.tensor(output).type);
-    return training_.registry().get(op.kind).signatures(inputs, outputs, op.attributes);
-  }
-
-  bool is_elementwise(const LogicalOp& op) const {
-    return op.inputs.size() == 1 && works_on_shards(op) &&
-           training_.tensor(op.inputs[0]).type.shape == training_.tensor(op.outputs[0]).type.shape;
   }
 
   const LogicalGraph& training_;

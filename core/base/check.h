@@ -17,7 +17,7 @@ template <typename... Args>
 [[noreturn]] void fail(ErrorCode code, fmt::format_string<Args...> text, Args&&... args) {
   fail_formatted(code, {}, text, fmt::make_format_args(args...));
 }
-// As above, at a place.
+// Throws Error(code) with the formatted text, at a place.
 template <typename... Args>
 [[noreturn]] void fail(ErrorCode code, const Place& place, fmt::format_string<Args...> text,
                        Args&&... args) {
@@ -29,7 +29,7 @@ template <typename... Args>
 void require(bool condition, ErrorCode code, fmt::format_string<Args...> text, Args&&... args) {
   if (!condition) fail_formatted(code, {}, text, fmt::make_format_args(args...));
 }
-// As above, at a place.
+// Throws Error(code) with the formatted text, at a place, unless `condition` holds.
 template <typename... Args>
 void require(bool condition, ErrorCode code, const Place& place, fmt::format_string<Args...> text,
              Args&&... args) {

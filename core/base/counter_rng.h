@@ -37,6 +37,7 @@ class CounterRng {
  public:
   CounterRng(std::uint64_t seed, std::string_view stream);
 
+  // 64 bits, evenly spread; the same for the same place in the stream.
   std::uint64_t bits(std::uint64_t index) const;
   double uniform(std::uint64_t index) const;  // in (0, 1], 53 bits
   double normal(std::uint64_t index) const;   // mean 0, deviation 1 (Box-Muller, cosine branch)

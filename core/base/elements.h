@@ -40,9 +40,8 @@ float to_float(Float8E5M2 value);
 // Round to nearest, ties to even; NaN stays NaN.
 BFloat16 to_bfloat16(float value);
 Float16 to_float16(float value);
-// The same, and what lies beyond the largest value, infinity too, becomes that one. NaN is 0x7F:
-// what
-// __nv_cvt_float_to_fp8 with __NV_SATFINITE makes (CUDA Math API).
+// Round to nearest, ties to even; what lies beyond the largest value, infinity too, becomes that
+// one. NaN is 0x7F: what __nv_cvt_float_to_fp8 with __NV_SATFINITE makes (CUDA Math API).
 Float8E4M3 to_float8_e4m3(float value);
 Float8E5M2 to_float8_e5m2(float value);
 

@@ -45,6 +45,7 @@ using GroupId = Id<struct GroupTag>;
 using LayoutId = Id<struct LayoutTag>;
 using PlacementId = Id<struct PlacementTag>;
 using RunId = Id<struct RunTag>;
+using LaunchGroupId = Id<struct LaunchGroupTag>;  // of one program
 // A device of the cluster = a rank of the job: 0 .. number of devices - 1.
 using Rank = Id<struct RankTag>;
 

@@ -40,6 +40,7 @@ struct LocalStep {
   ScriptPlace from, to;
   std::vector<ScriptDim> dims;  // no dims: one element
 
+  // Elements that the step visits.
   std::int64_t elements() const;
   bool operator==(const LocalStep&) const = default;
 };
@@ -53,6 +54,7 @@ struct ExchangeCall {
   std::int64_t elements = 0;  // of all_gather and reduce_scatter: of one part
   bool operator==(const ExchangeCall&) const = default;
 };
+// Whether all members make this call together, and not two of them.
 bool is_ring(ExchangeCall::Kind kind);
 
 struct CollectiveScript {

@@ -166,6 +166,7 @@ struct Cluster {
 
   std::int64_t num_devices() const { return nodes * devices_per_node; }
   std::int64_t node_of(Rank rank) const { return rank.value / devices_per_node; }
+  // The kind of device that a rank has: that of its node.
   const DeviceKind& device_of(Rank rank) const;
 };
 

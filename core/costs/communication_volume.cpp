@@ -200,13 +200,29 @@ const Actor& communicating(const PhysicalGraph& graph, ProgramId program, RunId 
 // The neighbours in one launch group with this run: [first, second).
 Range<RunId> launch_group_of(const Table<RunId, Run>& order, RunId run) {
   RunId first = run, end = run.plus(1);
-  const std::int32_t group = order[run].launch_group;
+  const LaunchGroupId group = order[run].launch_group;
   while (first > RunId(0) && order[first.plus(-1)].launch_group == group) first = first.plus(-1);
   while (order.contains(end) && order[end].launch_group == group) ++end;
   return {first, end};
 }
 
 }  // namespace
+
+Shard held_box(const PhysicalGraph& graph, const Layout& layout, Rank rank) {
+  const Placement& placement = graph.placements[layout.placement];
+  const std::optional<std::size_t> index = placement.index_of(rank);
+  if (!index) return Shard{std::vector<Interval>(layout.global.shape.rank())};
+  return shard_of(layout.global.shape, layout.words, placement.hierarchy(),
+                  placement.coordinates_of(*index));
+}
+
+std::optional<ReduceOp> pending_reduction(const PhysicalGraph& graph, const Layout& layout) {
+  const Placement& placement = graph.placements[layout.placement];
+  for (std::size_t axis = 0; axis < layout.words.size(); ++axis)
+    if (layout.words[axis].is_partial() && placement.axes[axis].extent > 1)
+      return layout.words[axis].reduce;
+  return std::nullopt;
+}
 
 std::vector<BoxMove> box_moves(const Shape& global, WordsOnPlacement from, WordsOnPlacement to,
                                std::span<const Rank> members) {
@@ -314,7 +330,7 @@ CollectiveCost launched_cost(const PhysicalGraph& graph, ProgramId program, RunI
   const Table<RunId, Run>& order = graph.programs[program].order;
   const Actor& actor = communicating(graph, program, run);
   CollectiveCost cost = collective_cost(graph, *actor.communication, members);
-  if (order[run].launch_group < 0) return cost;
+  if (!order[run].launch_group.is_valid()) return cost;
   for (const RunId other : launch_group_of(order, run)) {
     if (other == run) continue;
     const Actor& peer = communicating(graph, program, other);

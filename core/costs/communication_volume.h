@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <utility>
 #include <vector>
@@ -21,6 +22,12 @@ struct WordsOnPlacement {
   const NdSbp* words = nullptr;
   const Placement* placement = nullptr;
 };
+
+// What a rank holds of a layout; nothing outside its placement, as on the other side of a transfer.
+Shard held_box(const PhysicalGraph& graph, const Layout& layout, Rank rank);
+
+// The reduction that the copies of a layout wait for; one copy waits for none.
+std::optional<ReduceOp> pending_reduction(const PhysicalGraph& graph, const Layout& layout);
 
 // A box of global indices that `destination` needs from `source`, both positions in the group's
 // members. `source == destination`: it holds the box already and nothing moves.
@@ -68,6 +75,7 @@ class CollectiveSizes {
   ~CollectiveSizes();
   CollectiveSizes(CollectiveSizes&&) noexcept;
 
+  // Of a group with these members, in group order.
   CollectiveCost of(std::span<const Rank> members) const;
 
  private:

@@ -20,7 +20,7 @@ class CostModel {
   virtual ~CostModel() = default;
   // Device time of one act of a compute actor, rounded to picoseconds once, here.
   virtual Duration duration(const Work& work) const = 0;
-  // The same on the device of one rank, where ranks differ: other device kinds, stragglers.
+  // Device time on the device of one rank, where ranks differ: other device kinds, stragglers.
   virtual Duration duration_on(Rank /*rank*/, const Work& work) const { return duration(work); }
   // Ranks of one colour have equal durations: input of the folding.
   virtual std::int32_t colour_of(Rank /*rank*/) const { return 0; }

@@ -118,6 +118,18 @@ std::optional<std::size_t> dim_from(const JsonCursor& parameter, std::string_vie
   throw Error(ErrorCode::kBadInput, Place{place.place()}, error.what(), error.hints());
 }
 
+// "[dp=2]{2, 3}".
+Placement placement_from(std::string_view text) {
+  std::size_t at = 0;
+  Placement placement;
+  placement.axes = read_mesh_axes(text, at);
+  placement.ranks = read_device_list(text, at);
+  require(at == text.size(), ErrorCode::kUsage, "'{}': column {}: more than a placement", text,
+          at + 1);
+  validate(placement);
+  return placement;
+}
+
 class LogicalGraphReader {
  public:
   explicit LogicalGraphReader(const JsonCursor& root) : root_(root) {}
@@ -282,7 +294,7 @@ class LogicalGraphReader {
     if (!placements || !stages)
       root_.refuse("placements and stages come together: where, and which layer goes where");
     for (const JsonCursor& placement : placements->elements())
-      document_.placements.push_back(parsed(placement, parse_placement));
+      document_.placements.push_back(parsed(placement, placement_from));
     const auto num_stages = static_cast<std::int64_t>(document_.placements.size());
     if (num_stages == 0) placements->refuse("wanted at least one placement");
     for (const JsonCursor& stage : stages->elements())
@@ -303,18 +315,6 @@ class LogicalGraphReader {
         .refuse(fmt::format("'{}': {} are {} words for the {} axes of {}", op.name,
                             to_string(words.words), words.words.size(), placement.axes.size(),
                             to_string(placement)));
-  }
-
-  // "[dp=2]{2, 3}".
-  static Placement parse_placement(std::string_view text) {
-    std::size_t at = 0;
-    Placement placement;
-    placement.axes = read_mesh_axes(text, at);
-    placement.ranks = read_device_list(text, at);
-    require(at == text.size(), ErrorCode::kUsage, "'{}': column {}: more than a placement", text,
-            at + 1);
-    validate(placement);
-    return placement;
   }
 
   const JsonCursor root_;

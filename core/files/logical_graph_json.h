@@ -38,6 +38,7 @@ struct GraphDocument {
   std::vector<int> stage_of_layer;
 };
 
+// As a file has it (sextant.graph/1); the reader below reads it back.
 std::string to_json_text(const GraphDocument& document);
 
 // Throws Error(kBadInput) with the place: what JSON files are refused for, unknown keys, kinds,

@@ -21,6 +21,7 @@ class NameTable {
   explicit NameTable(std::string_view what) : what_(what) {}
   NameTable(std::string_view what, const std::vector<std::string>& names);
 
+  // At the next position.
   void add(const std::string& name);
   std::size_t size() const { return names_.size(); }
 
@@ -41,12 +42,14 @@ class NameTable {
 struct BlockNames {
   NameTable registers{"register"}, ports{"port"}, actors{"actor"};
 };
+// The names that the block gives.
 BlockNames names_of(const Block& block);
 
 // Names by block and, where they have names of their own, by instance.
 class InstanceNameTables {
  public:
   explicit InstanceNameTables(const Table<BlockId, Block>& blocks);
+  // Those of the instance where it has some of its own, else those of its block.
   std::shared_ptr<const BlockNames> of(const Instance& instance) const;
 
  private:

@@ -102,6 +102,7 @@ class LogicalGraph {
   std::optional<TensorId> token_count() const { return token_count_; }
 
   int num_layers() const { return num_layers_; }  // largest layer + 1
+  // The operator of this name; nothing: there is none.
   std::optional<OpId> find_op(std::string_view name) const;
 
  private:

@@ -17,6 +17,7 @@ enum class Phase : std::uint8_t {
 };
 
 std::string_view to_string(Phase phase);
+// The reverse of to_string. Throws Error(kBadInput), naming what would do.
 Phase parse_phase(std::string_view text);
 
 // Acts in one step.

@@ -256,8 +256,8 @@ struct Run {
   std::int32_t first_actor = 0;
   std::int32_t num_actors = 0;
   std::int32_t act = 0;  // within the step
-  // Neighbours in the order with the same group (not -1) start together.
-  std::int32_t launch_group = -1;
+  // Neighbours in the order with the same group start together; none: the run starts alone.
+  LaunchGroupId launch_group = {};
   bool operator==(const Run&) const = default;
 };
 

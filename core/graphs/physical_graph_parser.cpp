@@ -506,7 +506,7 @@ Run read_run(TextScanner& in, const ProgramInProgress& progress) {
   if (num_actors < kLeastInt || num_actors > kMostInt)
     in.refuse_at(first, fmt::format("#{} to #{} are too many actors", run.first_actor, last));
   run.num_actors = static_cast<std::int32_t>(num_actors);
-  if (in.take_word("launch_group")) run.launch_group = read_count(in);
+  if (in.take_word("launch_group")) run.launch_group = LaunchGroupId(read_count(in));
   return run;
 }
 

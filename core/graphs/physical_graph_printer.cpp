@@ -252,7 +252,7 @@ void add_run(std::string& text, const Run& run, const ProgramNames& names) {
       actors.text_of(run.first_actor));
   if (run.num_actors != 1)
     text += " to " + actors.text_of(std::int64_t{run.first_actor} + run.num_actors - 1);
-  if (run.launch_group >= 0) add(text, " launch_group {}", run.launch_group);
+  if (run.launch_group.is_valid()) add(text, " launch_group {}", run.launch_group);
 }
 
 void add_program(std::string& text, const RankProgram& program, const NameTable& blocks,

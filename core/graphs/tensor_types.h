@@ -7,6 +7,7 @@
 
 namespace sextant {
 
+// In the order of `tensors`.
 std::vector<TensorType> types_of(const LogicalGraph& graph, const std::vector<TensorId>& tensors);
 
 }  // namespace sextant

@@ -11,6 +11,7 @@
 
 namespace sextant {
 
+// Whether operators of the kind move no element: reshapes.
 bool is_view_kind(std::string_view kind);
 // It has the bytes of its input.
 bool is_view(const Actor& actor);

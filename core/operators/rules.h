@@ -69,7 +69,7 @@ std::size_t dim_attribute(std::string_view kind, const TensorType& x, const Attr
 
 // Work that reads every input and writes every output once.
 Work streaming_work(Types inputs, Types outputs, Flops flops, std::string kernel);
-// The same with a number of FLOPs per element of the first input.
+// Streaming work of so many FLOPs per element of the first input.
 Work elementwise_work(Types inputs, Types outputs, Flops flops_per_element,
                       std::string kernel = "elementwise");
 Work copy_work(Types inputs, Types outputs, const Attributes&);  // each once, kernel "copy"

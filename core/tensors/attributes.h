@@ -33,6 +33,7 @@ class Attributes {
   Attributes() = default;
   Attributes(std::initializer_list<std::pair<std::string, AttributeValue>> entries);
 
+  // Replaces what had the name.
   void set(std::string_view name, AttributeValue value);
   bool contains(std::string_view name) const;
   // The typed getters throw Error(kInternal) naming the attribute when it is missing or of another

@@ -22,8 +22,10 @@ struct Box {
   std::array<Interval, kMaxRank> dims;
   std::uint8_t rank = 0;
 
+  // Of the box, and of what it has in common with another of the same rank.
   std::int64_t elements() const;
   std::int64_t elements_shared_with(const Box& other) const;
+  // Its dims are empty where the boxes do not meet.
   Box shared_with(const Box& other) const;
   Shard shard() const;
   bool operator==(const Box& other) const;
@@ -45,16 +47,20 @@ class MeshBoxes {
 
   std::size_t num_axes() const { return num_axes_; }
   std::int64_t extent(std::size_t axis) const { return extents_[axis]; }
+  // Whether both meshes have the same axes' extents, in order.
   bool has_extents_of(const MeshBoxes& other) const;
   const Box& whole() const { return whole_; }
   // Outermost first within each dim.
   std::span<const Cut> cuts() const { return {cuts_.data(), num_cuts_}; }
 
+  // By place in the placement's ranks, and back; and what the device there holds.
   Coordinates coordinates_of(std::size_t device) const;
   std::size_t device_at(const Coordinates& coordinates) const;
   Box box_at(const Coordinates& coordinates) const;
 
   std::int64_t num_shares() const { return num_shares_; }
+  // Shares are counted along the partial axes, the last one fastest. The second moves coordinates
+  // along those axes to a share.
   std::int64_t share_of(const Coordinates& coordinates) const;
   void go_to_share(std::int64_t share, Coordinates& coordinates) const;
   // Devices that hold one box and share.

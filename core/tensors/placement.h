@@ -27,6 +27,8 @@ struct Placement {
   std::vector<Rank> ranks;     // as many as the product of the extents, all different
 
   std::int64_t size() const { return static_cast<std::int64_t>(ranks.size()); }
+  // The extents of the axes, and the place of a device along each: row-major, the last axis
+  // fastest.
   std::vector<std::int64_t> hierarchy() const;
   std::vector<std::int64_t> coordinates_of(std::size_t index_in_ranks) const;
   std::size_t index_of_coordinates(const std::vector<std::int64_t>& coordinates) const;
@@ -43,7 +45,8 @@ std::string to_string(const std::vector<MeshAxis>& axes);
 // "[dp=2, tp=4]" -> axes. Throws Error(kUsage) with the column, or naming a repeated axis or an
 // extent below one.
 std::vector<MeshAxis> parse_mesh_axes(std::string_view text);
-// The same inside a longer text, from `at` on; moves `at` behind the ']'.
+// Parses axes inside a longer text, from `at` on; moves `at` behind the ']'. Throws what
+// parse_mesh_axes throws.
 std::vector<MeshAxis> read_mesh_axes(std::string_view text, std::size_t& at);
 
 // Devices in their order, runs of three and more shortened: "{0-3, 8, 10}".

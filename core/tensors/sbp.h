@@ -29,6 +29,7 @@ struct Sbp {
   // `(S(0)^2, S(0)^1)`, 1 = outermost; 0 = axis order.
   std::uint8_t nesting = 0;
 
+  // `nesting`: as the member says.
   static Sbp split(std::size_t dim, int nesting = 0);
   static Sbp broadcast() { return {}; }
   static Sbp partial(ReduceOp op = ReduceOp::kSum);
@@ -45,7 +46,8 @@ using NdSbp = std::vector<Sbp>;
 std::string to_string(const Sbp& word);     // "S(0)", "B", "P(sum)", "S(0)^2"
 std::string to_string(const NdSbp& words);  // "(S(0), B)"; one axis: "S(0)"
 NdSbp parse_nd_sbp(std::string_view text);  // throws Error(kUsage) with the place of the mistake
-// The same inside a longer text, from `at` on; moves `at` behind the words.
+// Parses words inside a longer text, from `at` on; moves `at` behind them. Throws what
+// parse_nd_sbp throws.
 NdSbp read_nd_sbp(std::string_view text, std::size_t& at);
 
 // Throws Error(kUsage) unless the splits of each dim give no nesting positions or each of 1 .. k.
@@ -68,6 +70,7 @@ Interval balanced_part(std::int64_t extent, std::int64_t parts, std::int64_t ind
 // axes the box is not narrowed.
 struct Shard {
   std::vector<Interval> dims;
+  // What the device holds: extents, their product, and whether that is 0.
   Shape local_shape() const;
   std::int64_t elements() const;
   bool is_empty() const;

@@ -27,6 +27,7 @@ class Shape {
   std::int64_t operator[](std::size_t dim) const { return extents_[dim]; }
   std::int64_t elements() const { return elements_; }
   const std::vector<std::int64_t>& extents() const { return extents_; }
+  // With another extent in `dim`. Throws Error(kUsage) where it has no such dim.
   Shape with_extent(std::size_t dim, std::int64_t extent) const;
   bool operator==(const Shape&) const = default;
   auto operator<=>(const Shape&) const = default;
@@ -46,6 +47,7 @@ struct TensorType {
   bool operator==(const TensorType&) const = default;
 };
 
+// Packed. Throws Error(kBadInput) for more bytes than an integer holds.
 Bytes size_of(const TensorType& type);
 
 }  // namespace sextant

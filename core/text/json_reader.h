@@ -30,6 +30,7 @@ class JsonCursor {
   JsonCursor(const JsonValue& value, const std::string& origin, std::string path);
   std::string place() const;  // origin and path
 
+  // What the value is; every value is one of these, an integer a number too.
   bool is_null() const;
   bool is_object() const;
   bool is_list() const;
@@ -78,6 +79,7 @@ class JsonDocument {
   JsonDocument& operator=(JsonDocument&&) noexcept;
   ~JsonDocument();
 
+  // The value of the whole text.
   JsonCursor root() const;
 
  private:

@@ -14,7 +14,7 @@ namespace sextant {
 // The library's text of a value: on one line, or with `indent` blanks per level where that is not
 // negative. Throws nlohmann's type_error where a text in it is no UTF-8.
 std::string json_text(const nlohmann::ordered_json& value, int indent = -1);
-// As above, but broken UTF-8 is replaced: for texts of others.
+// The library's text of a value with texts of others: broken UTF-8 in them is replaced.
 std::string lenient_json_text(const nlohmann::ordered_json& value, int indent = -1);
 // Throws nlohmann's parse_error. Of the texts of others only headers of safetensors are read with
 // it, the rest are JsonDocument's.

@@ -41,12 +41,13 @@ class TextScanner {
   // Takes the next token if it is this word or sign.
   bool take_word(std::string_view word);
   bool take_sign(std::string_view sign);
-  // As these, refused if something else stands there.
+  // Takes the next token, which is refused if it is not this word, this sign, an end of line.
   void expect_word(std::string_view word);
   void expect_sign(std::string_view sign);
   void expect_end_of_line();
 
   std::string name();  // a word or a quoted text
+  // Takes a whole number; refused where it is none, or out of range.
   std::int64_t integer(std::int64_t least, std::int64_t most);
   double real();  // "3", "1e-05", "inf", "-inf", "nan"
 

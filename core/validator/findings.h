@@ -44,6 +44,7 @@ class Findings {
 // Everything below assumes that this one found nothing.
 void check_indices(const PhysicalGraph& graph, Findings& findings);
 
+// Each adds what it finds broken of the rules of its name in the list over validate().
 void check_blocks(const PhysicalGraph& graph, Findings& findings);
 void check_rates(const PhysicalGraph& graph, Findings& findings);
 void check_memory(const PhysicalGraph& graph, Findings& findings);

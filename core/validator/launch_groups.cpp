@@ -16,13 +16,13 @@ class GroupChecker {
       : graph_(&graph), program_(&program) {}
 
   void check(Findings& findings) {
-    std::set<std::int32_t> seen;
+    std::set<LaunchGroupId> seen;
     const Table<RunId, Run>& order = program_->order;
     for (RunId first(0); order.contains(first);) {
       RunId end = first.plus(1);
-      const std::int32_t group = order[first].launch_group;
-      while (group >= 0 && order.contains(end) && order[end].launch_group == group) ++end;
-      if (group >= 0) {
+      const LaunchGroupId group = order[first].launch_group;
+      while (group.is_valid() && order.contains(end) && order[end].launch_group == group) ++end;
+      if (group.is_valid()) {
         findings.expect(seen.insert(group).second, "L1",
                         "program '{}': the runs of launch group {} are no neighbours",
                         program_->name, group);
@@ -78,11 +78,11 @@ class GroupChecker {
 
   void check_guards(Findings& findings) const {
     for (const Guard& guard : program_->guards) {
-      const std::int32_t group = program_->order[guard.later].launch_group;
-      findings.expect(
-          guard.lag == 1 || group < 0 || program_->order[guard.earlier].launch_group != group, "L4",
-          "program '{}': run {} is guarded by run {} of its own launch group", program_->name,
-          guard.later.value, guard.earlier.value);
+      const LaunchGroupId group = program_->order[guard.later].launch_group;
+      findings.expect(guard.lag == 1 || !group.is_valid() ||
+                          program_->order[guard.earlier].launch_group != group,
+                      "L4", "program '{}': run {} is guarded by run {} of its own launch group",
+                      program_->name, guard.later.value, guard.earlier.value);
     }
   }
 
@@ -95,7 +95,7 @@ class GroupChecker {
 void check_launch_groups(const PhysicalGraph& graph, Findings& findings) {
   for (const RankProgram& program : graph.programs) {
     const bool has_groups = std::any_of(program.order.begin(), program.order.end(),
-                                        [](const Run& run) { return run.launch_group >= 0; });
+                                        [](const Run& run) { return run.launch_group.is_valid(); });
     if (has_groups) GroupChecker(graph, program).check(findings);
   }
 }

@@ -127,7 +127,7 @@ class CollectiveGraph {
     program_.instances.push_back(std::move(instance));
     const InstanceId added(program_.instances.size() - 1);
     if (reads) program_.links.push_back({InstanceId(added.index() - 1), 0, added, 0, 1});
-    program_.order.push_back({added, 0, 1, 0, -1});
+    program_.order.push_back({added, 0, 1, 0, {}});
   }
 
   const CollectiveSpec& spec_;

@@ -129,13 +129,13 @@ inline PhysicalGraph layered_graph(const LayeredSpec& spec) {
     link(backwards[l], gradient, optimizers[l], 0, 1);
   }
   for (std::int32_t act = 0; act < m; ++act) {
-    program.order.push_back({embedding, 0, 1, act, -1});
-    for (const InstanceId f : forward) program.order.push_back({f, 0, spec.actors, act, -1});
+    program.order.push_back({embedding, 0, 1, act, {}});
+    for (const InstanceId f : forward) program.order.push_back({f, 0, spec.actors, act, {}});
     for (std::size_t l = forward.size(); l-- > 0;) {
-      program.order.push_back({backwards[l], 0, spec.actors, act, -1});
+      program.order.push_back({backwards[l], 0, spec.actors, act, {}});
     }
   }
-  for (const InstanceId o : optimizers) program.order.push_back({o, 0, 1, 0, -1});
+  for (const InstanceId o : optimizers) program.order.push_back({o, 0, 1, 0, {}});
   graph.programs.push_back(std::move(program));
   graph.ranks.push_back({ProgramId(0), 0, {}});
   return graph;

@@ -148,15 +148,16 @@ class RingGraph {
     program.num_group_roles = roles;
     program.arena.peak_by_class.resize(kNumMemoryClasses);
     InstanceId before = add_instance(program, source_block());
-    program.order.push_back({before, 0, 1, 0, -1});
-    std::int32_t group = 0;
+    program.order.push_back({before, 0, 1, 0, {}});
+    LaunchGroupId group(0);
     for (const RingPhase& phase : spec_.phases) {
       const BlockId block = hop_block(phase);
       for (std::int64_t hop = 0; hop < phase.hops; ++hop) {
         const InstanceId instance = add_instance(program, block);
         program.links.push_back({before, 0, instance, 0, 1});
         program.order.push_back({instance, 0, 1, 0, group});
-        program.order.push_back({instance, 1, 1, 0, group++});
+        program.order.push_back({instance, 1, 1, 0, group});
+        ++group;
         before = instance;
       }
     }

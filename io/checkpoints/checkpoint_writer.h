@@ -60,7 +60,7 @@ WrittenCheckpoint write_checkpoint(CheckpointStorage& storage, const std::string
                                    const CheckpointContents& contents, std::int64_t keep,
                                    const StopWriting& stop = {});
 
-// The same in parts, for several who write one checkpoint: one begins it, all write shards of ranks
+// One checkpoint in parts, for several who write it: one begins it, all write shards of ranks
 // of their own, and when all shards are on the disk the one completes it or gives it up. Returns
 // the folder of the shards.
 std::string begin_checkpoint(CheckpointStorage& storage, const std::string& directory,

@@ -28,7 +28,7 @@ class AugmentedImage {
   // Elements [from, to) of a row of one channel of the image, with ImageNet's numbers.
   void row(std::int64_t channel, std::int64_t row, std::int64_t from, std::int64_t to,
            float* values) const;
-  // The same as they are between the pixels, to the nearest byte, upwards from the middle.
+  // Those elements before ImageNet's numbers, to the nearest byte, upwards from the middle.
   void row(std::int64_t channel, std::int64_t row, std::int64_t from, std::int64_t to,
            std::uint8_t* values) const;
 

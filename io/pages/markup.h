@@ -35,7 +35,7 @@ class Markup {
 // "<tag name="value">inner</tag>"; tags and names of attributes are literals of ours.
 Markup element(std::string_view tag, const std::vector<HtmlAttribute>& attributes,
                const Markup& inner = {});
-// The same with a class, or without attributes.
+// An element that has a class and no other attribute; no class: none at all.
 Markup element(std::string_view tag, std::string_view css_class, const Markup& inner);
 Markup text_element(std::string_view tag, std::string_view css_class, std::string_view text);
 // An element that has no inside: "<img src=...>".

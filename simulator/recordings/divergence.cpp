@@ -16,8 +16,8 @@ namespace {
 // are under way from the first begin to the last end.
 bool is_counted(const PhysicalGraph& plan, Rank rank, RunId run) {
   const Table<RunId, Run>& order = plan.program_of(rank).order;
-  const std::int32_t group = order[run].launch_group;
-  if (group < 0 || run == RunId(0)) return true;
+  const LaunchGroupId group = order[run].launch_group;
+  if (!group.is_valid() || run == RunId(0)) return true;
   const RunId before = run.plus(-1);
   return order[before].launch_group != group ||
          kind_of_launch(plan, rank, before) != kind_of_launch(plan, rank, run);

@@ -143,7 +143,7 @@ class LinkAccount {
     for (const TimedRun& run : timed.runs) {
       const Actor& actor = first_actor_of(graph_, timed.rank, run.run);
       if (!actor.communication || actor.communication->group != first.role) continue;
-      const bool is_bucket = program.order[run.run].launch_group >= 0;
+      const bool is_bucket = program.order[run.run].launch_group.is_valid();
       const std::size_t next = group_class.issued.size();
       const std::size_t number = is_bucket ? next : known.try_emplace(&actor, next).first->second;
       if (number == next) group_class.issued.push_back({run.run, {}});

@@ -288,7 +288,7 @@ TEST_CASE("a slot that is overwritten while it is live is found although everyth
   block.actor("read", QueueRole::kCompute, {BlockBuilder::of_register(first)}, {});
   const InstanceId instance = builder.instance(program, block.finish(), "i", 1, {1, 1});
   for (std::int32_t actor = 0; actor < 3; ++actor)
-    builder.run(program, {instance, actor, 1, 0, -1});
+    builder.run(program, {instance, actor, 1, 0, {}});
   builder.bind(program);
   PhysicalGraph graph = builder.graph();
   CHECK(check_byte_order(graph, program).empty());

@@ -47,14 +47,14 @@ TEST_CASE("members of a communication are neighbours in the global order without
   for (const RankScope scope : {RankScope::kOnePerClass, RankScope::kAllRanks}) {
     const PhysicalGraph graph = pipeline_graph(spec);
     const DryRun dry = dry_run(graph, scope);
-    std::map<std::int32_t, std::vector<std::size_t>> places;
+    std::map<MeetingId, std::vector<std::size_t>> places;
     for (std::size_t i = 0; i < dry.order.size(); ++i) {
       const auto rank = static_cast<std::size_t>(
           std::find(dry.ranks.begin(), dry.ranks.end(), dry.order[i].rank) - dry.ranks.begin());
-      const std::int32_t meeting = dry.meeting_of_run[rank][dry.order[i].first.index()];
-      if (meeting >= 0) places[meeting].push_back(i);
+      const MeetingId meeting = dry.meeting_of_run[rank][dry.order[i].first];
+      if (meeting.is_valid()) places[meeting].push_back(i);
     }
-    CHECK(places.size() == static_cast<std::size_t>(dry.num_meetings));
+    CHECK(places.size() == dry.num_meetings);
     for (const auto& [meeting, at] : places) CHECK(at.back() - at.front() + 1 == at.size());
   }
 }
@@ -114,9 +114,9 @@ PhysicalGraph ring_of_groups(const std::vector<bool>& own_first) {
     }
     const InstanceId instance = builder.instance(program, block.finish(), "reduce", 1, {1, 1, 1});
     const std::int32_t first = own_first[static_cast<std::size_t>(r)] ? 1 : 2;
-    builder.run(program, {instance, 0, 1, 0, -1});
-    builder.run(program, {instance, first, 1, 0, -1});
-    builder.run(program, {instance, 3 - first, 1, 0, -1});
+    builder.run(program, {instance, 0, 1, 0, {}});
+    builder.run(program, {instance, first, 1, 0, {}});
+    builder.run(program, {instance, 3 - first, 1, 0, {}});
     builder.bind(program, {groups[static_cast<std::size_t>(r)],
                            groups[static_cast<std::size_t>((r + size - 1) % size)]});
   }

@@ -91,11 +91,10 @@ ExploredGraph::ExploredGraph(std::string name, PhysicalGraph graph, PlantedBug b
     for (std::size_t run = 0; run < tables.runs.size(); ++run)
       program.of_run.push_back(finder.of_run(RunId(run)));
     program.of_host_act.resize(tables.sites.size());
-    for (const std::int32_t s : tables.host_sites) {
-      const Site& site = tables.sites[static_cast<std::size_t>(s)];
+    for (const SiteId s : tables.host_sites) {
+      const Site& site = tables.sites[s];
       for (std::int32_t act = 0; act < site.acts_per_step; ++act)
-        program.of_host_act[static_cast<std::size_t>(s)].push_back(
-            finder.of_act(site.instance, site.first_actor, act));
+        program.of_host_act[s].push_back(finder.of_act(site.instance, site.first_actor, act));
     }
     program.state = finder.state();
     program.units =

@@ -33,8 +33,8 @@ struct Touch {
 
 struct ExploredProgram {
   std::shared_ptr<const ProgramTables> tables;
-  std::vector<std::vector<Touch>> of_run;                    // actor by actor, reads before writes
-  std::vector<std::vector<std::vector<Touch>>> of_host_act;  // by site, by act of the step
+  std::vector<std::vector<Touch>> of_run;  // actor by actor, reads before writes
+  Table<SiteId, std::vector<std::vector<Touch>>> of_host_act;  // by act of the step
   std::vector<Touch> state;
   std::size_t units = 0;  // of the arena
 };

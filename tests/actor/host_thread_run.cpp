@@ -113,8 +113,8 @@ class CountedHost final : public HostActors {
   }
   void check(const PhysicalGraph& graph, const ProgramTables& tables, ProgramId program,
              std::int64_t steps) const {
-    for (const std::int32_t s : tables.host_sites) {
-      const Site& site = tables.sites[static_cast<std::size_t>(s)];
+    for (const SiteId s : tables.host_sites) {
+      const Site& site = tables.sites[s];
       const Instance& instance = graph.programs[program].instances[site.instance];
       const std::string& name = graph.actor_name(instance, site.first_actor);
       const auto found = acts_.find({&instance, name});

@@ -85,12 +85,14 @@ class RankWorld {
   std::map<GroupId, std::int64_t> occurrences;
   std::map<Meeting, std::size_t> heard;  // members that have come, this one not counted
 
-  std::int32_t host_site = -1;  // that is acting
+  SiteId host_site;  // that is acting
   std::vector<Fence> host_waits;
   bool host_heard_stop = false;
   bool host_has_ended = false;  // it heard Stop and owed nothing
 };
 
+// More than 200 lines: launch threads, queues, host threads and the network take turns on one
+// state, and each event decides which others may happen next.
 class World {
  public:
   World(const ExploredGraph& explored, std::uint64_t seed)
@@ -368,47 +370,48 @@ class World {
   }
 
   // Host thread.
-  std::int32_t next_host_site(const RankWorld& rank) const {
-    for (const std::int32_t s : rank.tables().host_sites) {
-      const Site& site = rank.tables().sites[static_cast<std::size_t>(s)];
+  SiteId next_host_site(const RankWorld& rank) const {
+    for (const SiteId s : rank.tables().host_sites) {
+      const Site& site = rank.tables().sites[s];
       if (rank.host_counters.acts_of(s) < kSteps * site.acts_per_step &&
           rank.host_counters.host_act_enabled(s))
         return s;
     }
-    return -1;
+    return SiteId::none;
   }
   bool may_host_begin(const RankWorld& rank) const {
-    return rank.has_host() && rank.host_site < 0 && !rank.host_has_ended &&
-           next_host_site(rank) >= 0;
+    return rank.has_host() && !rank.host_site.is_valid() && !rank.host_has_ended &&
+           next_host_site(rank).is_valid();
   }
   // Stop comes behind the last message: whoever has heard it and has nothing to do has done all.
   void look_whether_host_ends(RankWorld& rank) {
     if (!rank.host_heard_stop) return;
-    const bool owes = rank.host_site >= 0 || next_host_site(rank) >= 0;
+    const bool owes = rank.host_site.is_valid() || next_host_site(rank).is_valid();
     if (!owes || has_bug(PlantedBug::kEarlyStop)) rank.host_has_ended = true;
   }
   void host_begin(RankWorld& rank) {
     rank.host_site = next_host_site(rank);
     rank.host_waits.clear();
     rank.host_counters.begin_host_act(rank.host_site, rank.host_waits);
-    const bool loads = rank.tables().sites[static_cast<std::size_t>(rank.host_site)].num_writes > 0;
+    const bool loads = rank.tables().sites[rank.host_site].num_writes > 0;
     if (has_bug(loads ? PlantedBug::kCreditWithoutFence : PlantedBug::kInputWithoutFence))
       rank.host_waits.clear();
   }
   bool may_host_end(const RankWorld& rank) const {
-    return rank.host_site >= 0 && std::all_of(rank.host_waits.begin(), rank.host_waits.end(),
-                                              [&](Fence fence) { return is_done(rank, fence); });
+    return rank.host_site.is_valid() &&
+           std::all_of(rank.host_waits.begin(), rank.host_waits.end(),
+                       [&](Fence fence) { return is_done(rank, fence); });
   }
   void host_end(std::size_t r) {
     RankWorld& rank = *ranks_[r];
-    const auto s = static_cast<std::size_t>(rank.host_site);
+    const SiteId s = rank.host_site;
     const std::int64_t acts = rank.tables().sites[s].acts_per_step;
     const std::int64_t act = rank.host_counters.acts_of(rank.host_site);
     for (const Touch& touch : rank.program.of_host_act[s][static_cast<std::size_t>(act % acts)])
       if (const auto wrong = apply(rank, touch, act / acts))
         report("rank {}: host act {} of site {} {}", r, act, s, *wrong);
     rank.host_counters.finish_host_act(rank.host_site);
-    rank.host_site = -1;
+    rank.host_site = SiteId::none;
     for (const Message& message : rank.host_counters.outbox())
       post(rank.host_end, ActorId(static_cast<std::int64_t>(2 * r), 0, QueueRole::kCompute, 0),
            message);
@@ -483,8 +486,8 @@ class World {
           report("rank {}: {} launches of queue {} have ended", r, rank.done[queue],
                  to_string(queue));
       if (rank.has_host() && !rank.host_has_ended) report("the host of rank {} has not ended", r);
-      for (const std::int32_t s : rank.tables().host_sites) {
-        const Site& site = rank.tables().sites[static_cast<std::size_t>(s)];
+      for (const SiteId s : rank.tables().host_sites) {
+        const Site& site = rank.tables().sites[s];
         if (rank.host_counters.acts_of(s) != kSteps * site.acts_per_step)
           report("site {} of the host of rank {} has acted {} times", s, r,
                  rank.host_counters.acts_of(s));

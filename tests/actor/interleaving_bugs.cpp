@@ -3,13 +3,12 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <vector>
 
 namespace sextant::testing {
 namespace {
 
-template <typename T, typename Fits, typename Spoil>
-void spoil_first(std::vector<T>& all, const Fits& fits, const Spoil& spoil) {
+template <typename Values, typename Fits, typename Spoil>
+void spoil_first(Values& all, const Fits& fits, const Spoil& spoil) {
   const auto found = std::find_if(all.begin(), all.end(), fits);
   if (found != all.end()) spoil(*found);
 }

@@ -93,8 +93,8 @@ Outcome with_graph(const PlantedGraph& made, const std::function<void(PhysicalGr
   });
 }
 
-std::size_t site_of(const ProgramTables& tables, InstanceId instance) {
-  for (std::size_t s = 0; s < tables.sites.size(); ++s) {
+SiteId site_of(const ProgramTables& tables, InstanceId instance) {
+  for (const SiteId s : tables.sites.keys()) {
     if (tables.sites[s].instance == instance) return s;
   }
   throw Error(ErrorCode::kInternal, "no site");
@@ -103,8 +103,8 @@ std::size_t site_of(const ProgramTables& tables, InstanceId instance) {
 Channel& channel_of(ProgramTables& tables, InstanceId from, InstanceId to) {
   for (Channel& channel : tables.channels) {
     if (channel.acks_itself()) continue;
-    const Site& producer = tables.sites[static_cast<std::size_t>(channel.producer)];
-    const Site& consumer = tables.sites[static_cast<std::size_t>(channel.consumer)];
+    const Site& producer = tables.sites[channel.producer];
+    const Site& consumer = tables.sites[channel.consumer];
     if (producer.instance == from && consumer.instance == to) return channel;
   }
   throw Error(ErrorCode::kInternal, "no channel");
@@ -231,7 +231,7 @@ TEST_CASE("a wrong launch group is refused") {
   for (std::size_t r = 0; r + 1 < program.order.size(); ++r) {
     const PhysicalGraph before = graph;
     graph.programs[ProgramId(1)].order[RunId(r)].launch_group =
-        graph.programs[ProgramId(1)].order[RunId(r + 1)].launch_group = 0;
+        graph.programs[ProgramId(1)].order[RunId(r + 1)].launch_group = LaunchGroupId(0);
     try {
       dry_run(graph);
     } catch (const Error&) {

@@ -65,7 +65,7 @@ std::vector<Run> random_accepted_order(const std::vector<std::int32_t>& num_regi
       if (done[i] < acts && input && credit) enabled.push_back(i);
     }
     const std::size_t chosen = enabled[random() % enabled.size()];
-    order.push_back({InstanceId(chosen), 0, 1, done[chosen]++, -1});
+    order.push_back({InstanceId(chosen), 0, 1, done[chosen]++, {}});
   }
   return order;
 }
@@ -136,9 +136,9 @@ TEST_CASE("an order that takes a credit too early is refused, naming frame and r
   PhysicalGraph graph = chain_on_queues({2, 1}, 4);
   // Three acts of a1 before the first of a2, with two registers.
   auto& order = graph.programs[ProgramId(0)].order;
-  order = {{InstanceId(0), 0, 1, 0, -1}, {InstanceId(0), 0, 1, 1, -1}, {InstanceId(0), 0, 1, 2, -1},
-           {InstanceId(1), 0, 1, 0, -1}, {InstanceId(1), 0, 1, 1, -1}, {InstanceId(1), 0, 1, 2, -1},
-           {InstanceId(0), 0, 1, 3, -1}, {InstanceId(1), 0, 1, 3, -1}};
+  order = {{InstanceId(0), 0, 1, 0, {}}, {InstanceId(0), 0, 1, 1, {}}, {InstanceId(0), 0, 1, 2, {}},
+           {InstanceId(1), 0, 1, 0, {}}, {InstanceId(1), 0, 1, 1, {}}, {InstanceId(1), 0, 1, 2, {}},
+           {InstanceId(0), 0, 1, 3, {}}, {InstanceId(1), 0, 1, 3, {}}};
   try {
     dry_run(graph);
     FAIL("accepted");
@@ -268,7 +268,7 @@ TEST_CASE("what a queue has waited for before is not waited for again") {
   block.actor("second", QueueRole::kCompute, {BlockBuilder::of_register(value)}, {});
   const InstanceId instance = builder.instance(program, block.finish(), "i", 1, {1});
   for (std::int32_t actor = 0; actor < 3; ++actor) {
-    builder.run(program, {instance, actor, 1, 0, -1});
+    builder.run(program, {instance, actor, 1, 0, {}});
   }
   builder.bind(program);
   const PhysicalGraph graph = builder.graph();
@@ -292,9 +292,9 @@ TEST_CASE("runs may cut the actors of an instance differently from act to act") 
   block.actor("write", QueueRole::kCompute, {}, {value});
   block.actor("read", QueueRole::kCompute, {BlockBuilder::of_register(value)}, {});
   const InstanceId instance = builder.instance(program, block.finish(), "i", 2, {1});
-  builder.run(program, {instance, 0, 2, 0, -1});
-  builder.run(program, {instance, 0, 1, 1, -1});
-  builder.run(program, {instance, 1, 1, 1, -1});
+  builder.run(program, {instance, 0, 2, 0, {}});
+  builder.run(program, {instance, 0, 1, 1, {}});
+  builder.run(program, {instance, 1, 1, 1, {}});
   builder.bind(program);
   const PhysicalGraph graph = builder.graph();
   const ProgramTables tables(graph, program);
@@ -326,7 +326,7 @@ TEST_CASE("tables refuse graphs whose rates, orders or groups do not fit") {
   refused(bad, "slot 7 of 2");
   bad = good;
   bad.programs[ProgramId(0)].order[RunId(0)].launch_group =
-      bad.programs[ProgramId(0)].order[RunId(1)].launch_group = 0;
+      bad.programs[ProgramId(0)].order[RunId(1)].launch_group = LaunchGroupId(0);
   refused(bad, "only communications start together");
   bad = good;
   bad.programs[ProgramId(0)].order[RunId(0)].num_actors = 2;

@@ -1,6 +1,6 @@
 // A checkpoint that processes write together, here threads with nothing in common but a host group
 // and a folder: whole, or not there, wherever one of them ends; and one error for all.
-#include "cli/runs/shared_checkpoint.h"
+#include "cli/training/shared_checkpoint.h"
 
 #include "actor/hosts/rank_threads.h"
 #include "core/base/check.h"

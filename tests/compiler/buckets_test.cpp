@@ -45,9 +45,9 @@ PhysicalGraph expanded(const ToyChain& chain, const NetworkModel& network,
 // Names of the members of each bucket, sorted, by bucket in order.
 std::vector<std::vector<std::string>> buckets_of(const PhysicalGraph& graph) {
   std::vector<std::vector<std::string>> buckets;
-  std::int32_t group = -1;
+  LaunchGroupId group;
   for (const Run& run : graph.programs[ProgramId(0)].order) {
-    if (run.launch_group < 0) continue;
+    if (!run.launch_group.is_valid()) continue;
     if (run.launch_group != group) buckets.emplace_back();
     group = run.launch_group;
     const Instance& instance = graph.programs[ProgramId(0)].instances[run.instance];
@@ -200,11 +200,12 @@ TEST_CASE(
     const LineNetwork network(alpha, 1);
     const PhysicalGraph fused = compiled(network, {}), alone = compiled(network, kOff);
     const RankProgram& program = fused.programs[ProgramId(0)];
-    std::map<std::int32_t, std::set<std::int32_t>> acts;  // of gathers, by bucket
-    std::map<std::int32_t, int> sizes;
+    std::map<LaunchGroupId, std::set<std::int32_t>> acts;  // of gathers, by bucket
+    std::map<LaunchGroupId, int> sizes;
     for (const Run& run : program.order) {
       const Instance& instance = program.instances[run.instance];
-      if (run.launch_group < 0 || instance.name.find("fetch_") == std::string::npos) continue;
+      if (!run.launch_group.is_valid() || instance.name.find("fetch_") == std::string::npos)
+        continue;
       acts[run.launch_group].insert(run.act);
       ++sizes[run.launch_group];
     }

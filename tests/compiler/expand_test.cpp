@@ -437,7 +437,7 @@ TEST_CASE("opposite transfers that follow each other start together when asked f
   const PhysicalGraph graph = expand_toy(chain, options);
   const auto grouped = [](const RankProgram& program) {
     return std::count_if(program.order.begin(), program.order.end(),
-                         [](const Run& run) { return run.launch_group >= 0; });
+                         [](const Run& run) { return run.launch_group.is_valid(); });
   };
   CHECK(grouped(graph.programs[ProgramId(1)]) > 0);
   check_sound(graph);

@@ -32,8 +32,8 @@ std::vector<RunTimes> times_by_operators(std::span<const OrderedRun> stage,
   std::vector<RunTimes> times;
   while (times.size() < stage.size()) {
     std::size_t end = times.size() + 1;
-    const std::int32_t group = stage[times.size()].launch_group;
-    while (group >= 0 && end < stage.size() && stage[end].launch_group == group) ++end;
+    const LaunchGroupId group = stage[times.size()].launch_group;
+    while (group.is_valid() && end < stage.size() && stage[end].launch_group == group) ++end;
     const auto together = stage.subspan(times.size(), end - times.size());
     RunTimes all;
     Duration longest;

@@ -13,58 +13,12 @@ namespace {
 
 constexpr StagedTensorId kNone;
 
-class ChainBuilder {
- public:
-  explicit ChainBuilder(const ToyChain& options) : options_(options) {
-    graph_.micro_batches = options.micro_batches;
-    for (int number = 0; number < static_cast<int>(options.layers.size()); ++number) {
-      const Schedule shape = options.v_shape ? Schedule::kZeroBubbleV : Schedule::kInterleaved;
-      const StageChunk place = stage_of_virtual(shape, num_stages(), number);
-      for (int i = 0; i < options.layers[static_cast<std::size_t>(number)]; ++i) {
-        stage_of_layer_.push_back(place.stage);
-        if (options.chunks > 1) graph_.chunk_of_layer.push_back(place.chunk);
-      }
-    }
-    for (int stage = 0; stage < num_stages(); ++stage) {
-      Placement placement{{{"dp", options.dp}, {"tp", options.tp}}, {}};
-      const auto size = static_cast<int>(options.dp * options.tp);
-      for (int i = 0; i < size; ++i) placement.ranks.push_back(Rank(stage * size + i));
-      graph_.placements.push_back(std::move(placement));
-    }
-  }
-
-  StagedGraph build() {
-    for (int layer = 0; layer < num_layers(); ++layer) add_weight(layer);
-    if (options_.tied) tie_weights();
-    if (options_.recast) copy_again();
-    add_forward();
-    add_backward();
-    if (options_.optimizer) add_optimizer();
-    return std::move(graph_);
-  }
-
- private:
-  int num_layers() const { return static_cast<int>(stage_of_layer_.size()); }
-  int num_stages() const { return static_cast<int>(options_.layers.size()) / options_.chunks; }
-  int last_stage() const { return stage_of_layer_.back(); }
-  int stage_of(int layer) const { return stage_of_layer_[static_cast<std::size_t>(layer)]; }
+// Writes tensors and operators of a staged graph, one of each kind at a time.
+class ChainWriter {
+ protected:
   static std::string in_layer(int layer, const std::string& name) {
     return fmt::format("layer{}.{}", layer, name);
   }
-  std::int64_t cost(const std::vector<std::int64_t>& by_stage, int stage) const {
-    return by_stage[std::min(static_cast<std::size_t>(stage), by_stage.size() - 1)];
-  }
-
-  // Words on [dp, tp].
-  static NdSbp batch_split() { return {Sbp::split(0), Sbp::broadcast()}; }
-  static NdSbp batch_split_partial() { return {Sbp::split(0), Sbp::partial()}; }
-  NdSbp weight_words() const {
-    return {options_.gather ? Sbp::split(0) : Sbp::broadcast(), Sbp::split(1)};
-  }
-  static NdSbp copy_words() { return {Sbp::broadcast(), Sbp::split(1)}; }
-  static NdSbp gradient_words() { return {Sbp::partial(), Sbp::split(1)}; }
-  static NdSbp all(Sbp word) { return {word, word}; }
-
   StagedTensorId tensor(std::string name, const Shape& shape, NdSbp words, int stage,
                         MemoryClass memory = MemoryClass::kActivations) {
     return graph_.tensors.add({std::move(name),
@@ -76,9 +30,6 @@ class ChainBuilder {
                                false});
   }
   StagedTensor& at(StagedTensorId index) { return graph_.tensors[index]; }
-  Shape activation() const { return {options_.batch, options_.hidden}; }
-  Shape weight() const { return {options_.hidden, options_.hidden}; }
-
   StagedOpId op(StagedOp staged) {
     for (const StagedTensorId out : staged.out) at(out).producer = graph_.ops.next_key();
     return graph_.ops.add(std::move(staged));
@@ -166,6 +117,61 @@ class ChainBuilder {
     staged.out = std::move(out);
     op(std::move(staged));
   }
+
+  StagedGraph graph_;
+};
+
+class ChainBuilder : private ChainWriter {
+ public:
+  explicit ChainBuilder(const ToyChain& options) : options_(options) {
+    graph_.micro_batches = options.micro_batches;
+    for (int number = 0; number < static_cast<int>(options.layers.size()); ++number) {
+      const Schedule shape = options.v_shape ? Schedule::kZeroBubbleV : Schedule::kInterleaved;
+      const StageChunk place = stage_of_virtual(shape, num_stages(), number);
+      for (int i = 0; i < options.layers[static_cast<std::size_t>(number)]; ++i) {
+        stage_of_layer_.push_back(place.stage);
+        if (options.chunks > 1) graph_.chunk_of_layer.push_back(place.chunk);
+      }
+    }
+    for (int stage = 0; stage < num_stages(); ++stage) {
+      Placement placement{{{"dp", options.dp}, {"tp", options.tp}}, {}};
+      const auto size = static_cast<int>(options.dp * options.tp);
+      for (int i = 0; i < size; ++i) placement.ranks.push_back(Rank(stage * size + i));
+      graph_.placements.push_back(std::move(placement));
+    }
+  }
+
+  StagedGraph build() {
+    for (int layer = 0; layer < num_layers(); ++layer) add_weight(layer);
+    if (options_.tied) tie_weights();
+    if (options_.recast) copy_again();
+    add_forward();
+    add_backward();
+    if (options_.optimizer) add_optimizer();
+    return std::move(graph_);
+  }
+
+ private:
+  int num_layers() const { return static_cast<int>(stage_of_layer_.size()); }
+  int num_stages() const { return static_cast<int>(options_.layers.size()) / options_.chunks; }
+  int last_stage() const { return stage_of_layer_.back(); }
+  int stage_of(int layer) const { return stage_of_layer_[static_cast<std::size_t>(layer)]; }
+  std::int64_t cost(const std::vector<std::int64_t>& by_stage, int stage) const {
+    return by_stage[std::min(static_cast<std::size_t>(stage), by_stage.size() - 1)];
+  }
+
+  // Words on [dp, tp].
+  static NdSbp batch_split() { return {Sbp::split(0), Sbp::broadcast()}; }
+  static NdSbp batch_split_partial() { return {Sbp::split(0), Sbp::partial()}; }
+  NdSbp weight_words() const {
+    return {options_.gather ? Sbp::split(0) : Sbp::broadcast(), Sbp::split(1)};
+  }
+  static NdSbp copy_words() { return {Sbp::broadcast(), Sbp::split(1)}; }
+  static NdSbp gradient_words() { return {Sbp::partial(), Sbp::split(1)}; }
+  static NdSbp all(Sbp word) { return {word, word}; }
+
+  Shape activation() const { return {options_.batch, options_.hidden}; }
+  Shape weight() const { return {options_.hidden, options_.hidden}; }
 
   void add_weight(int layer) {
     const StagedTensorId state = tensor(in_layer(layer, "w"), weight(), weight_words(),
@@ -310,7 +316,6 @@ class ChainBuilder {
   }
 
   const ToyChain& options_;
-  StagedGraph graph_;
   std::vector<int> stage_of_layer_;
   std::vector<StagedTensorId> states_, weights_, inputs_, saved_;  // by layer
   std::vector<std::vector<StagedTensorId>> gradients_;             // by layer

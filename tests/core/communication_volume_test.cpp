@@ -290,7 +290,7 @@ TEST_CASE("a bucket is priced once, with the bytes of all its members") {
   program.instances.resize(1);
   program.instances[InstanceId(0)].block = BlockId(0);
   for (std::int32_t actor = 0; actor < 3; ++actor)
-    program.order.push_back({InstanceId(0), actor, 1, 0, 0});
+    program.order.push_back({InstanceId(0), actor, 1, 0, LaunchGroupId(0)});
   graph.programs = {program};
   const auto bytes = [&](std::int32_t run) {
     return launched_cost(graph, ProgramId(0), RunId(run), graph.placements[PlacementId(0)].ranks)
@@ -299,7 +299,7 @@ TEST_CASE("a bucket is priced once, with the bytes of all its members") {
   CHECK(bytes(0) == 64);
   CHECK(bytes(1) == 12);
   CHECK(bytes(2) == 0);
-  for (Run& run : graph.programs[ProgramId(0)].order) run.launch_group = -1;
+  for (Run& run : graph.programs[ProgramId(0)].order) run.launch_group = {};
   CHECK(bytes(0) == 40);
   CHECK(bytes(2) == 24);
 }

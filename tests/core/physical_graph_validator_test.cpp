@@ -45,7 +45,7 @@ TEST_CASE("launch groups of unrelated communications are accepted") {
   PhysicalGraph graph = testing::training_graph();
   // The send of the last forward act and the receive of the first backward act.
   graph.programs[ProgramId(0)].order[RunId(3)].launch_group =
-      graph.programs[ProgramId(0)].order[RunId(4)].launch_group = 0;
+      graph.programs[ProgramId(0)].order[RunId(4)].launch_group = LaunchGroupId(0);
   CHECK(validate(graph) == std::vector<std::string>());
 }
 

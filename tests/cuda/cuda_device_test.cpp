@@ -117,10 +117,10 @@ PhysicalGraph accumulating_graph(const GraphSpec& spec) {
   // The first producer runs one micro-batch ahead where the registers allow it.
   const std::int32_t ahead = spec.registers > 1 ? 1 : 0;
   for (std::int32_t act = 0; act < spec.micro_batches + ahead; ++act) {
-    if (act < spec.micro_batches) program.order.push_back({InstanceId(1), 0, 1, act, -1});
+    if (act < spec.micro_batches) program.order.push_back({InstanceId(1), 0, 1, act, {}});
     if (act < ahead) continue;
-    program.order.push_back({InstanceId(2), 0, 1, act - ahead, -1});
-    program.order.push_back({InstanceId(3), 0, 1, act - ahead, -1});
+    program.order.push_back({InstanceId(2), 0, 1, act - ahead, {}});
+    program.order.push_back({InstanceId(3), 0, 1, act - ahead, {}});
   }
   program.arena.size = offset;
   program.arena.lower_bound = offset;

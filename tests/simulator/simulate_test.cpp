@@ -264,14 +264,14 @@ TEST_CASE("a launch group ends as a whole") {
   const PhysicalGraph graph = make_toy_pipeline(pipeline_of_exchanges());
   std::int64_t members = 0;
   for (const Run& run : graph.programs[ProgramId(1)].order)
-    members += run.launch_group >= 0 ? 1 : 0;
+    members += run.launch_group.is_valid() ? 1 : 0;
   REQUIRE(members >= 4);
   const Timeline timeline = simulate_timeline(graph, ToyCost(), ToyNetwork(13));
   for (const RankTimeline& rank : timeline.ranks) {
     const RankProgram& program = graph.program_of(rank.rank);
-    std::map<std::int32_t, std::set<std::pair<Time, Time>>> by_group;
+    std::map<LaunchGroupId, std::set<std::pair<Time, Time>>> by_group;
     for (const TimedRun& run : rank.runs)
-      if (const std::int32_t group = program.order[run.run].launch_group; group >= 0)
+      if (const LaunchGroupId group = program.order[run.run].launch_group; group.is_valid())
         by_group[group].insert({run.begin, run.end});
     for (const auto& [group, times] : by_group) CHECK(times.size() == 1);
   }

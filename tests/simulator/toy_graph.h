@@ -43,7 +43,7 @@ struct ToyOp {
 struct ToyRun {
   std::string op;
   std::int32_t act = 0;
-  std::int32_t launch_group = -1;
+  LaunchGroupId launch_group = {};
 };
 
 struct ToyProgram {

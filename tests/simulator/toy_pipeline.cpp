@@ -32,6 +32,40 @@ struct Item {
   std::int32_t rank_stage = 0;  // whose order it is in
 };
 
+std::size_t find_run(const std::vector<ToyRun>& order, const std::string& op, std::int32_t act) {
+  return static_cast<std::size_t>(
+      std::find_if(order.begin(), order.end(),
+                   [&](const ToyRun& run) { return run.op == op && run.act == act; }) -
+      order.begin());
+}
+
+void merge_exchanges(std::vector<ToyRun>& upper, std::vector<ToyRun>& lower) {
+  for (std::size_t i = 0; i + 1 < upper.size(); ++i) {
+    ToyRun& first = upper[i];
+    ToyRun& second = upper[i + 1];
+    if (first.launch_group.is_valid() || second.launch_group.is_valid()) continue;
+    const bool sends_first = first.op == "send_forward" && second.op == "receive_backward";
+    const bool sends_second = first.op == "receive_backward" && second.op == "send_forward";
+    if (!sends_first && !sends_second) continue;
+    const std::int32_t forward = sends_first ? first.act : second.act;
+    const std::int32_t backward = sends_first ? second.act : first.act;
+    const std::size_t receive = find_run(lower, "receive_forward", forward);
+    const std::size_t send = find_run(lower, "send_backward", backward);
+    if (receive + 1 != send && send + 1 != receive) continue;
+    if (lower[receive].launch_group.is_valid() || lower[send].launch_group.is_valid()) continue;
+    // Any numbers do, as long as neighbouring groups of one rank differ.
+    const LaunchGroupId group(2 * i);
+    first.launch_group = second.launch_group = group;
+    lower[receive].launch_group = lower[send].launch_group = group.plus(1);
+  }
+}
+
+std::string link_name(const char* direction, std::int32_t stage, std::int32_t replica) {
+  return std::string(direction) + std::to_string(stage) + "." + std::to_string(replica);
+}
+
+std::size_t at(std::int32_t index) { return static_cast<std::size_t>(index); }
+
 class PipelineBuilder {
  public:
   explicit PipelineBuilder(const ToyPipeline& pipeline)
@@ -157,42 +191,13 @@ class PipelineBuilder {
     std::vector<Item> items = global_order();
     std::vector<ToyRun> order;
     for (const Item& item : items)
-      if (item.rank_stage == stage) order.push_back({item.op, item.act, -1});
-    if (pipeline_.replicas > 1) order.push_back({"reduce", 0, -1});
-    order.push_back({"parameter", 0, -1});
+      if (item.rank_stage == stage) order.push_back({item.op, item.act, {}});
+    if (pipeline_.replicas > 1) order.push_back({"reduce", 0, {}});
+    order.push_back({"parameter", 0, {}});
     return order;
   }
 
   // A forward send and a backward receive that are neighbours on both stages start together.
-  static void merge_exchanges(std::vector<ToyRun>& upper, std::vector<ToyRun>& lower) {
-    for (std::size_t i = 0; i + 1 < upper.size(); ++i) {
-      ToyRun& first = upper[i];
-      ToyRun& second = upper[i + 1];
-      if (first.launch_group >= 0 || second.launch_group >= 0) continue;
-      const bool sends_first = first.op == "send_forward" && second.op == "receive_backward";
-      const bool sends_second = first.op == "receive_backward" && second.op == "send_forward";
-      if (!sends_first && !sends_second) continue;
-      const std::int32_t forward = sends_first ? first.act : second.act;
-      const std::int32_t backward = sends_first ? second.act : first.act;
-      const std::size_t receive = find_run(lower, "receive_forward", forward);
-      const std::size_t send = find_run(lower, "send_backward", backward);
-      if (receive + 1 != send && send + 1 != receive) continue;
-      if (lower[receive].launch_group >= 0 || lower[send].launch_group >= 0) continue;
-      // Any numbers do, as long as neighbouring groups of one rank differ.
-      const auto group = static_cast<std::int32_t>(2 * i);
-      first.launch_group = second.launch_group = group;
-      lower[receive].launch_group = lower[send].launch_group = group + 1;
-    }
-  }
-
-  static std::size_t find_run(const std::vector<ToyRun>& order, const std::string& op,
-                              std::int32_t act) {
-    return static_cast<std::size_t>(
-        std::find_if(order.begin(), order.end(),
-                     [&](const ToyRun& run) { return run.op == op && run.act == act; }) -
-        order.begin());
-  }
-
   std::vector<Item> global_order() const {
     std::vector<Item> items;
     for (std::int32_t stage = 0; stage < stages_; ++stage) {
@@ -254,13 +259,9 @@ class PipelineBuilder {
     return ranks;
   }
 
-  static std::string link_name(const char* direction, std::int32_t stage, std::int32_t replica) {
-    return std::string(direction) + std::to_string(stage) + "." + std::to_string(replica);
-  }
   int rank_of(std::int32_t stage, std::int32_t replica) const {
     return stage * pipeline_.replicas + replica;
   }
-  static std::size_t at(std::int32_t index) { return static_cast<std::size_t>(index); }
 
   const ToyPipeline& pipeline_;
   std::int32_t stages_;

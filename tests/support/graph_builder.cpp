@@ -193,7 +193,7 @@ void GraphBuilder::act(ProgramId program, InstanceId instance, std::int32_t act)
                     .first_actor = static_cast<std::int32_t>(first),
                     .num_actors = static_cast<std::int32_t>(end - first),
                     .act = act,
-                    .launch_group = -1});
+                    .launch_group = {}});
     first = end;
   }
 }
@@ -266,10 +266,11 @@ PhysicalGraph exchange_graph(bool rank0_sends_first, bool rank1_sends_first, boo
                         {BlockBuilder::of_register(mine)}, {});
     block.communication("receive", QueueRole::kTransferInForward, receive, {}, {theirs});
     const InstanceId instance = builder.instance(program, block.finish(), "exchange", 1, {1, 1});
-    builder.run(program, {instance, 0, 1, 0, -1});
+    builder.run(program, {instance, 0, 1, 0, {}});
     const bool sends_first = r == 0 ? rank0_sends_first : rank1_sends_first;
-    builder.run(program, {instance, sends_first ? 1 : 2, 1, 0, grouped ? 0 : -1});
-    builder.run(program, {instance, sends_first ? 2 : 1, 1, 0, grouped ? 0 : -1});
+    const LaunchGroupId group = grouped ? LaunchGroupId(0) : LaunchGroupId::none;
+    builder.run(program, {instance, sends_first ? 1 : 2, 1, 0, group});
+    builder.run(program, {instance, sends_first ? 2 : 1, 1, 0, group});
     builder.bind(program, {there, back});
   }
   return builder.graph();

@@ -119,8 +119,8 @@ class Oracle {
   void for_each_host_act(const Visit& visit) {
     for (const Rank r : graph_.ranks.keys()) {
       const auto tables = tables_.of(graph_.ranks[r].program);
-      for (const std::int32_t s : tables->host_sites) {
-        const Site& site = tables->sites[static_cast<std::size_t>(s)];
+      for (const SiteId s : tables->host_sites) {
+        const Site& site = tables->sites[s];
         for (std::int32_t act = 0; act < site.acts_per_step; ++act) {
           visit(r, site, resolver(r).call(site.instance, site.first_actor, act), act);
         }
@@ -147,7 +147,7 @@ class Oracle {
   }
 
   Meeting& meeting_of(Rank rank, RunId run) {
-    return meetings_[dry_.meeting_of_run[rank.index()][run.index()]];
+    return meetings_[dry_.meeting_of_run[rank.index()][run]];
   }
 
   void send(Rank rank, RunId run) {
@@ -231,7 +231,7 @@ class Oracle {
   GraphTables tables_;
   std::vector<OperandResolver> resolvers_;
   std::map<Key, Values> values_;
-  std::map<std::int32_t, Meeting> meetings_;
+  std::map<MeetingId, Meeting> meetings_;
   std::int64_t step_ = 0;
   MixResult result_;
 };

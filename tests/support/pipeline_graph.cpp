@@ -59,6 +59,36 @@ std::vector<Op> stage_sequence(const PipelineSpec& spec, int stage) {
   return sequence;
 }
 
+bool communicates(const PhysicalGraph& graph, const RankProgram& program, const Run& run) {
+  return graph.block_of(program.instances[run.instance])
+      .actors[static_cast<std::size_t>(run.first_actor)]
+      .communication.has_value();
+}
+
+// Neighbours start together if the graph still runs.
+void merge_neighbours(PhysicalGraph& graph) {
+  fit_registers(graph);
+  for (const ProgramId p : graph.programs.keys()) {
+    LaunchGroupId next_group(0);
+    std::vector<Run>& order = graph.programs[p].order.values();
+    for (std::size_t r = 0; r + 1 < order.size(); ++r) {
+      const bool both = communicates(graph, graph.programs[p], order[r]) &&
+                        communicates(graph, graph.programs[p], order[r + 1]);
+      if (!both || order[r].launch_group.is_valid()) continue;
+      order[r].launch_group = order[r + 1].launch_group = next_group;
+      try {
+        fit_registers(graph);
+        dry_run(graph);
+        ++next_group;
+      } catch (const Error&) {
+        order[r].launch_group = order[r + 1].launch_group = {};
+      }
+    }
+  }
+}
+
+// More than 200 lines: instances link to registers of those made before them, and the order to the
+// pieces of all, which the builder keeps by stage.
 class PipelineBuilder {
  public:
   explicit PipelineBuilder(const PipelineSpec& spec) : spec_(spec) {}
@@ -375,7 +405,7 @@ class PipelineBuilder {
     for (const Event& event : events_) {
       for (const auto& [stage, piece] : event.runs) {
         builder_.run(ProgramId(stage),
-                     {InstanceId(piece.instance), piece.first, piece.count, event.act, -1});
+                     {InstanceId(piece.instance), piece.first, piece.count, event.act, {}});
       }
     }
   }
@@ -395,34 +425,6 @@ class PipelineBuilder {
       }
     } else {
       emit(begin, 1, {{s, pieces(s).weight_grad}}, op.micro_batch);
-    }
-  }
-
-  static bool communicates(const PhysicalGraph& graph, const RankProgram& program, const Run& run) {
-    return graph.block_of(program.instances[run.instance])
-        .actors[static_cast<std::size_t>(run.first_actor)]
-        .communication.has_value();
-  }
-
-  // Neighbours start together if the graph still runs.
-  static void merge_neighbours(PhysicalGraph& graph) {
-    fit_registers(graph);
-    for (const ProgramId p : graph.programs.keys()) {
-      std::int32_t next_group = 0;
-      std::vector<Run>& order = graph.programs[p].order.values();
-      for (std::size_t r = 0; r + 1 < order.size(); ++r) {
-        const bool both = communicates(graph, graph.programs[p], order[r]) &&
-                          communicates(graph, graph.programs[p], order[r + 1]);
-        if (!both || order[r].launch_group >= 0) continue;
-        order[r].launch_group = order[r + 1].launch_group = next_group;
-        try {
-          fit_registers(graph);
-          dry_run(graph);
-          ++next_group;
-        } catch (const Error&) {
-          order[r].launch_group = order[r + 1].launch_group = -1;
-        }
-      }
     }
   }
 

@@ -42,7 +42,7 @@ std::vector<std::vector<Lifetime>> lifetimes(const ProgramTables& tables) {
   for (const FrameQuota& frame : tables.frames) {
     of_frame.emplace_back(at(frame.contents_per_step));
   }
-  std::vector<std::int32_t> acts(tables.sites.size(), 0);
+  Table<SiteId, std::int32_t> acts(tables.sites.size(), 0);
   const auto include = [&](std::int32_t frame, std::int32_t content, std::int32_t run) {
     if (tables.frames[at(frame)].initially_full) content = 0;
     of_frame[at(frame)][at(content)].include(run);
@@ -52,9 +52,9 @@ std::vector<std::vector<Lifetime>> lifetimes(const ProgramTables& tables) {
     const auto run = static_cast<std::int32_t>(r);
     const RunEntry& entry = tables.runs[r];
     if (entry.group_size > 0) group_begin = run;
-    for (std::int32_t s = entry.first_site; s < entry.first_site + entry.num_sites; ++s) {
-      const Site& site = tables.sites[at(s)];
-      const std::int32_t act = acts[at(s)]++;
+    for (const SiteId s : entry.sites()) {
+      const Site& site = tables.sites[s];
+      const std::int32_t act = acts[s]++;
       for (std::int32_t i = site.first_input; i < site.first_input + site.num_inputs; ++i) {
         const Channel& channel = tables.channels[at(tables.inputs[at(i)])];
         include(channel.frame, act / channel.consume_for, run);

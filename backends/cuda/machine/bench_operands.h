@@ -40,6 +40,7 @@ class BenchOperands {
  public:
   explicit BenchOperands(cudaStream_t stream);
 
+  // Ids that are filled in from now on are in [0, limit).
   void set_id_limit(std::int64_t limit);
   // Gives all operands addresses; false where the card has not so much memory.
   bool place(std::vector<KernelContext>& calls);

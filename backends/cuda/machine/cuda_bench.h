@@ -30,6 +30,7 @@ class CudaBench final : public KernelTimer {
   CudaBench(const CudaBench&) = delete;
   CudaBench& operator=(const CudaBench&) = delete;
 
+  // What the driver says of the card.
   CudaCard card() const;
 
   // Bytes read and written per second when so many bytes are copied within the device.

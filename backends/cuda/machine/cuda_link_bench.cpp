@@ -260,7 +260,7 @@ struct CudaLinkBench::State {
     if (first) std::rethrow_exception(first);
   }
 
-  // The same for seconds, of which the longest counts.
+  // Acts on all ranks at once, each of which says seconds: the longest.
   double longest(const std::function<double(LinkRank&, std::size_t)>& act) {
     std::vector<double> seconds(ranks.size());
     for_each([&](LinkRank& rank, std::size_t i) { seconds[i] = act(rank, i); });

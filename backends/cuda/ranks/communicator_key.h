@@ -21,6 +21,7 @@ struct CommunicatorKey {
   auto operator<=>(const CommunicatorKey&) const = default;
 };
 
+// Of a communication of the group.
 inline CommunicatorKey communicator_key(const PhysicalGraph& graph, GroupId group,
                                         Primitive primitive) {
   const bool is_transfer = primitive == Primitive::kTransfer;

@@ -59,13 +59,9 @@ ProgramCompany company_of(std::span<const RunEntry> runs, const ProgramWaits& wa
                           int processors_of_slow) {
   ProgramCompany company;
   company.beside = overlap_of(runs, waits).beside;
-  company.taken.assign(runs.size(), 0);
   company.goes_slowly = processors_of_slow > 0 &&
                         sextant::goes_slowly(load_of(runs, waits, seconds, bytes, company.beside));
-  if (!company.goes_slowly) return company;
-  for (std::size_t r = 0; r < runs.size(); ++r)
-    if (company.beside[r] && runs[r].queue == QueueRole::kCompute)
-      company.taken[r] = processors_of_slow;
+  if (company.goes_slowly) company.taken = processors_of_slow;
   return company;
 }
 

@@ -18,11 +18,11 @@ struct ProgramCompany {
   std::vector<bool> beside;
   // Collectives that have company take few blocks.
   bool goes_slowly = false;
-  // By run: of computation, processors that it leaves to collectives beside it. None where they go
-  // fast: products cut for 116 of 132 processors take 20 to 28 % longer, whole ones beside 16
-  // blocks 40 %, but only the second behind the begin of a collective (two H200; xl dp=2 184 ms a
-  // step cut, 179 whole).
-  std::vector<int> taken;
+  // Processors that computation beside collectives leaves to them. None where they go fast:
+  // products cut for 116 of 132 processors take 20 to 28 % longer, whole ones beside 16 blocks 40
+  // %, but only the second behind the begin of a collective (two H200; xl dp=2 184 ms a step cut,
+  // 179 whole).
+  int taken = 0;
 };
 
 // Bytes that one member sends or receives over its link, whichever is more: of n members n - 1

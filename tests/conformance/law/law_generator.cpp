@@ -33,10 +33,32 @@ const Features& features() {
   return available;
 }
 
-class Generator {
+// Draws of one plan, which no other plan shares.
+class Draws {
+ protected:
+  Draws(std::uint64_t seed, std::uint64_t index) : random_(seed, "law"), first_draw_(index << 16) {}
+
+  std::int64_t below(std::int64_t limit) {
+    const auto draw = static_cast<std::int64_t>(random_.bits(first_draw_ + num_draws_++) >> 33);
+    return draw % limit;
+  }
+  bool chance(double probability) {
+    return random_.uniform(first_draw_ + num_draws_++) <= probability;
+  }
+  template <typename T>
+  const T& pick(const std::vector<T>& choices) {
+    return choices[static_cast<std::size_t>(below(static_cast<std::int64_t>(choices.size())))];
+  }
+
+ private:
+  CounterRng random_;
+  std::uint64_t first_draw_, num_draws_ = 0;
+};
+
+class Generator : private Draws {
  public:
   Generator(std::uint64_t seed, std::uint64_t index)
-      : random_(seed, "law"), first_draw_(index << 16), model_(pick(law_models())) {}
+      : Draws(seed, index), model_(pick(law_models())) {}
 
   LawPlan draw() {
     plan_.model = model_.name;
@@ -54,18 +76,6 @@ class Generator {
   }
 
  private:
-  std::int64_t below(std::int64_t limit) {
-    const auto draw = static_cast<std::int64_t>(random_.bits(first_draw_ + num_draws_++) >> 33);
-    return draw % limit;
-  }
-  bool chance(double probability) {
-    return random_.uniform(first_draw_ + num_draws_++) <= probability;
-  }
-  template <typename T>
-  const T& pick(const std::vector<T>& choices) {
-    return choices[static_cast<std::size_t>(below(static_cast<std::int64_t>(choices.size())))];
-  }
-
   void draw_numbers() {
     plan_.dtype =
         pick(std::vector<DType>{DType::kF64, DType::kF64, DType::kF64, DType::kF64, DType::kF64,
@@ -242,8 +252,6 @@ class Generator {
     return words;
   }
 
-  CounterRng random_;
-  std::uint64_t first_draw_, num_draws_ = 0;
   const LawModel& model_;
   LawPlan plan_;
 };

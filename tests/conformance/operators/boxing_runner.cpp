@@ -100,17 +100,6 @@ Piece collected(const std::vector<Piece>& pieces, const NdSbp& words, const Plac
                               : collect(whole_shares, shares.words, shares.hierarchy);
 }
 
-class CpuBoxingDevices final : public BoxingDevices {
- public:
-  CpuBoxingDevices(const PhysicalGraph& graph, const CpuOptions& options)
-      : world_(graph, options) {}
-  std::vector<Device*> devices() override { return world_.devices(); }
-  std::vector<PairBytes> moved_bytes() const override { return world_.moved_bytes(); }
-
- private:
-  CpuWorld world_;
-};
-
 BoxingOutcome run_graph(const PhysicalGraph& graph, const BoxingCase& boxing,
                         const std::vector<Piece>& pieces, const BoxingBackend& backend,
                         std::int64_t repetitions) {
@@ -273,7 +262,7 @@ BoxingOutcome run_boxing_on(const BoxingBackend& backend, const BoxingCase& boxi
 
 BoxingBackend cpu_boxing_backend(const CpuOptions& options) {
   return {[options](const PhysicalGraph& graph) {
-            return std::make_unique<CpuBoxingDevices>(graph, options);
+            return std::make_unique<BoxingWorld<CpuWorld>>(graph, options);
           },
           options.collectives == CpuCollectives::kScripts};
 }

@@ -41,6 +41,19 @@ class BoxingDevices {
   virtual std::vector<Device*> devices() = 0;
   virtual std::vector<PairBytes> moved_bytes() const = 0;
 };
+// Those of a world of ranks, on CPUs or GPUs.
+template <typename World>
+class BoxingWorld final : public BoxingDevices {
+ public:
+  template <typename Options>
+  BoxingWorld(const PhysicalGraph& graph, const Options& options) : world_(graph, options) {}
+  std::vector<Device*> devices() override { return world_.devices(); }
+  std::vector<PairBytes> moved_bytes() const override { return world_.moved_bytes(); }
+
+ private:
+  World world_;
+};
+
 // Where a boxing runs.
 struct BoxingBackend {
   std::function<std::unique_ptr<BoxingDevices>(const PhysicalGraph&)> make;

@@ -103,7 +103,8 @@ class Mutator {
       }
       case 14: {
         const std::size_t a = below(program.order.size() - 1);
-        const std::int32_t group = below(2) == 0 ? 90 : program.order[RunId(a)].launch_group;
+        const LaunchGroupId group =
+            below(2) == 0 ? LaunchGroupId(90) : program.order[RunId(a)].launch_group;
         program.order[RunId(a)].launch_group = program.order[RunId(a + 1)].launch_group = group;
         return fmt::format("launch group {} for runs {} and {} of {}", group, a, a + 1,
                            program.name);

@@ -1,13 +1,11 @@
 // Attention over split sequences on the whole stack: a strategy with cp trains as one rank does.
 #include "core/base/check.h"
+#include "tests/conformance/training/law_compare.h"
 #include "tests/conformance/training/training_runs.h"
 
 #include <doctest/doctest.h>
 
 #include <algorithm>
-#include <cmath>
-#include <functional>
-#include <map>
 #include <string>
 #include <vector>
 
@@ -15,66 +13,6 @@ namespace sextant::context_training_test {
 namespace {
 
 constexpr const char* kOneRank = "dp=1 tp=1 pp=1 micro_batch=4";
-constexpr double kF64Bound = 1e-10;
-
-CpuOptions inline_cpu() {
-  CpuOptions options;
-  options.queues = CpuQueueKind::kInline;
-  options.seed = 17;
-  options.rendezvous_timeout_ms = 60'000;
-  return options;
-}
-
-CpuOptions stress_cpu() {
-  CpuOptions options = inline_cpu();
-  options.queues = CpuQueueKind::kStress;
-  return options;
-}
-
-double largest(const std::vector<double>& values) {
-  double result = 0;
-  for (const double value : values) result = std::max(result, std::abs(value));
-  return result;
-}
-
-double largest_difference(const std::vector<double>& a, const std::vector<double>& b) {
-  REQUIRE(a.size() == b.size());
-  double result = 0;
-  for (std::size_t i = 0; i < a.size(); ++i) {
-    if (!std::isfinite(a[i])) return INFINITY;
-    result = std::max(result, std::abs(a[i] - b[i]));
-  }
-  return result;
-}
-
-// "p", "m" or "v": each has its scale, because softmax does not see a bias of the keys, whose
-// gradient is noise around zero.
-std::string kind_of(const std::string& name) {
-  const std::size_t dot = name.rfind('.');
-  const std::string suffix = dot == std::string::npos ? "" : name.substr(dot);
-  return suffix == ".m" || suffix == ".v" || suffix == ".step" ? suffix : "p";
-}
-
-double worst_error(const TrainingResult& found, const TrainingResult& expected) {
-  if (found.losses.size() != expected.losses.size() || found.state.size() != expected.state.size())
-    return INFINITY;
-  double worst = largest_difference(found.losses, expected.losses) / largest(expected.losses);
-  std::map<std::string, double> scales;
-  for (const auto& [name, values] : expected.state)
-    scales[kind_of(name)] = std::max(scales[kind_of(name)], largest(values));
-  for (const auto& [name, values] : expected.state) {
-    const auto other = found.state.find(name);
-    if (other == found.state.end()) return INFINITY;
-    worst = std::max(worst, largest_difference(other->second, values) / scales.at(kind_of(name)));
-  }
-  return worst;
-}
-
-std::vector<PairBytes> times(std::vector<PairBytes> traffic, std::int64_t steps) {
-  for (PairBytes& entry : traffic) entry.bytes = entry.bytes * steps;
-  return traffic;
-}
-
 TrainingCase case_of(ModelConfig model, std::int64_t heads, std::int64_t kv_heads,
                      std::int64_t sequence) {
   model.layers = 2;
@@ -90,12 +28,14 @@ TrainingCase case_of(ModelConfig model, std::int64_t heads, std::int64_t kv_head
 }
 
 void check_all(const TrainingCase& training, const std::vector<std::string>& strategies) {
-  const TrainingResult expected = train(training, kOneRank, inline_cpu());
+  const TrainingResult expected = train(training, kOneRank, seeded_cpu(CpuQueueKind::kInline));
   for (const std::string& strategy : strategies) {
     CAPTURE(strategy);
-    const TrainingResult found = train(training, strategy, stress_cpu());
-    CHECK(worst_error(found, expected) < kF64Bound);
-    CHECK(found.moved == times(planned_traffic(training, strategy), training.steps));
+    const TrainingResult found = train(training, strategy, seeded_cpu(CpuQueueKind::kStress));
+    const Distance far = distance(found, expected);
+    CAPTURE(far.where);
+    CHECK(far.error < kF64Bound);
+    CHECK(found.moved == planned_traffic_of_all(training, strategy));
   }
 }
 

@@ -7,6 +7,9 @@
 
 namespace sextant {
 
+// For trainings in f64: sums of another order differ by about 1e-16 per term, steps carry that on.
+inline constexpr double kF64Bound = 1e-10;
+
 struct Distance {
   double error = 0;   // infinite: a tensor or a step is missing, or no number
   std::string where;  // "losses", or the tensor that differs most

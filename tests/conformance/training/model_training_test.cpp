@@ -2,6 +2,7 @@
 #include "models/class_head.h"
 #include "models/conv_net.h"
 #include "models/wide_deep.h"
+#include "tests/conformance/training/law_compare.h"
 #include "tests/conformance/training/training_runs.h"
 
 #include <doctest/doctest.h>
@@ -9,19 +10,10 @@
 #include <algorithm>
 #include <cmath>
 #include <string>
+#include <vector>
 
 namespace sextant::model_training_test {
 namespace {
-
-constexpr double kF64Bound = 1e-10;  // sums of another order: 1e-16 per term, carried on by steps
-
-CpuOptions cpu_of(CpuQueueKind queues) {
-  CpuOptions options;
-  options.queues = queues;
-  options.seed = 17;
-  options.rendezvous_timeout_ms = 60'000;
-  return options;
-}
 
 // Largest difference relative to the largest value; a tensor of another size counts as infinite.
 double difference(const std::vector<double>& found, const std::vector<double>& expected) {
@@ -35,27 +27,18 @@ double difference(const std::vector<double>& found, const std::vector<double>& e
   return error / scale;
 }
 
-double difference(const TrainingResult& found, const TrainingResult& expected) {
-  if (found.state.size() != expected.state.size()) return INFINITY;
-  double worst = difference(found.losses, expected.losses);
-  for (const auto& [name, values] : expected.state) {
-    const auto other = found.state.find(name);
-    if (other == found.state.end()) return INFINITY;
-    worst = std::max(worst, difference(other->second, values));
-  }
-  return worst;
-}
-
 void check_strategies(const TrainingCase& training, const std::string& one_rank,
                       std::initializer_list<const char*> strategies) {
-  const TrainingResult expected = train(training, one_rank, cpu_of(CpuQueueKind::kInline));
+  const TrainingResult expected = train(training, one_rank, seeded_cpu(CpuQueueKind::kInline));
   // Something is learned, so that equal results say something.
   REQUIRE(expected.losses.size() == static_cast<std::size_t>(training.steps));
   CHECK(std::abs(expected.losses.back() - expected.losses.front()) > 1e-3);
   for (const std::string strategy : strategies) {
     CAPTURE(strategy);
-    CHECK(difference(train(training, strategy, cpu_of(CpuQueueKind::kAsynchronous)), expected) <
-          kF64Bound);
+    const TrainingResult found = train(training, strategy, seeded_cpu(CpuQueueKind::kAsynchronous));
+    const Distance far = distance(found, expected);
+    CAPTURE(far.where);
+    CHECK(far.error < kF64Bound);
   }
 }
 
@@ -90,7 +73,7 @@ TEST_CASE("a step counts the choices that its experts drop, under every strategy
   training.sequence = 6;
   training.steps = 2;
   const auto dropped = [&](const char* strategy) {
-    return train(training, strategy, cpu_of(CpuQueueKind::kInline)).dropped;
+    return train(training, strategy, seeded_cpu(CpuQueueKind::kInline)).dropped;
   };
   for (const char* strategy :
        {"micro_batch=8", "dp=2 tp=2 micro_batch=1 sp=on", "cp=2 micro_batch=4",
@@ -143,7 +126,7 @@ TEST_CASE("running statistics move once per step, by the average over its micro-
   // The mean of all samples is the average of the means of equal parts of them; the stem's input
   // does not depend on statistics before it.
   const auto mean_after = [&](const char* strategy) {
-    return train(training, strategy, cpu_of(CpuQueueKind::kInline))
+    return train(training, strategy, seeded_cpu(CpuQueueKind::kInline))
         .state.at("stem.norm.running_mean");
   };
   const std::vector<double> whole = mean_after("micro_batch=8");

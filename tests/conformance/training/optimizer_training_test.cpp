@@ -22,12 +22,7 @@ constexpr std::uint64_t kSeed = 17;
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 CpuOptions cpu_of(CpuQueueKind queues, CpuKernels kernels = CpuKernels::kReference) {
-  CpuOptions options;
-  options.queues = queues;
-  options.kernels = kernels;
-  options.seed = kSeed;
-  options.rendezvous_timeout_ms = 60'000;
-  return options;
+  return seeded_cpu(queues, kernels);
 }
 
 TrainingCase linear_case(std::vector<LinearWeight> weights, int layers,

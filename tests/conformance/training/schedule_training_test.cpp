@@ -12,17 +12,7 @@
 namespace sextant::schedule_training_test {
 namespace {
 
-// Of f64: sums of another order differ by about 1e-16 per term, steps carry that on.
-constexpr double kF64Bound = 1e-10;
-
-CpuOptions cpu_of(CpuQueueKind queues) {
-  CpuOptions options;
-  options.queues = queues;
-  options.kernels = CpuKernels::kReference;
-  options.seed = 17;
-  options.rendezvous_timeout_ms = 60'000;
-  return options;
-}
+CpuOptions cpu_of(CpuQueueKind queues) { return seeded_cpu(queues, CpuKernels::kReference); }
 
 struct ChunkedCase {
   int layers;

@@ -21,7 +21,7 @@
 namespace sextant {
 namespace {
 
-constexpr std::uint64_t kDataSeed = 5;
+constexpr std::uint64_t kDataSeed = 5, kWeightSeed = 17;
 
 // The same graph with dropout behind every residual sum, and of a parameter: the latter acts once
 // per step, its gradient once per micro-batch.
@@ -251,6 +251,15 @@ ModelConfig tiny_llama() {
   return config;
 }
 
+ModelConfig odd_gpt() {
+  ModelConfig config = tiny_gpt();
+  config.hidden = 35;
+  config.head_size = 9;
+  config.ffn = 37;
+  config.vocab = 31;
+  return config;
+}
+
 PhysicalGraph compile_case(const TrainingCase& training, const std::string& text,
                            const ExpandOptions& options) {
   const Strategy strategy = parse_strategy(text);
@@ -299,6 +308,22 @@ std::vector<PairBytes> planned_traffic(const TrainingCase& training, const std::
   return traffic;
 }
 
+std::vector<PairBytes> planned_traffic_of_all(const TrainingCase& training,
+                                              const std::string& strategy) {
+  std::vector<PairBytes> traffic = planned_traffic(training, strategy);
+  for (PairBytes& entry : traffic) entry.bytes = entry.bytes * training.steps;
+  return traffic;
+}
+
+CpuOptions seeded_cpu(CpuQueueKind queues, CpuKernels kernels) {
+  CpuOptions options;
+  options.queues = queues;
+  options.kernels = kernels;
+  options.seed = kWeightSeed;
+  options.rendezvous_timeout_ms = 60'000;
+  return options;
+}
+
 TrainingResult train(const TrainingCase& training, const std::string& strategy,
                      const CpuOptions& cpu, const ExpandOptions& options) {
   return train(training, compile_case(training, strategy, options), cpu);
@@ -336,13 +361,7 @@ TrainingResult train_on(std::span<Device* const> devices, const ReadRegister& re
 TrainingResult train(const TrainingCase& training, const PhysicalGraph& graph,
                      const CpuOptions& cpu) {
   CpuWorld world(graph, cpu);
-  TrainingResult result = train_on(
-      world.devices(),
-      [&](Rank rank, InstanceId instance, std::int32_t reg) {
-        return world.read_register(rank, instance, reg);
-      },
-      training, graph);
-  result.moved = world.moved_bytes();
+  TrainingResult result = train_in(world, training, graph);
   for (std::size_t rank = 0; cpu.measure_memory && rank < graph.ranks.size(); ++rank)
     result.memory.push_back(world.memory_use(Rank(rank)));
   return result;

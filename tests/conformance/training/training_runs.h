@@ -55,6 +55,9 @@ struct TrainingResult {
 ModelConfig tiny_gpt();    // odd extents, tied embeddings
 ModelConfig tiny_bert();   // an encoder of the same sizes
 ModelConfig tiny_llama();  // two query heads per key head
+// A tiny GPT whose matrices, embedding and head have more than the 1,024 elements below which a
+// parameter stays whole, norms and biases fewer; no extent but the heads' is even.
+ModelConfig odd_gpt();
 
 LogicalGraph training_graph_of(const TrainingCase& training, const Strategy& strategy);
 PhysicalGraph compile_case(const TrainingCase& training, const std::string& strategy,
@@ -62,8 +65,14 @@ PhysicalGraph compile_case(const TrainingCase& training, const std::string& stra
 // The same on other devices: what rank r would do, `ranks[r]` does.
 PhysicalGraph compile_case_on(const std::vector<Rank>& ranks, const TrainingCase& training,
                               const std::string& strategy, const ExpandOptions& options = {});
-// Traffic that the boxing planner counts for one step.
+// Traffic that the boxing planner counts for one step, and for all steps of the case.
 std::vector<PairBytes> planned_traffic(const TrainingCase& training, const std::string& strategy);
+std::vector<PairBytes> planned_traffic_of_all(const TrainingCase& training,
+                                              const std::string& strategy);
+
+// Ranks whose weights are drawn from the seed that all these tests have, so that their trainings
+// can be compared; patient on a machine that does other things.
+CpuOptions seeded_cpu(CpuQueueKind queues, CpuKernels kernels = CpuOptions().kernels);
 
 // Throws Error(kVerification) when ranks that hold the same part of a tensor differ in a bit.
 TrainingResult train(const TrainingCase& training, const std::string& strategy,
@@ -77,6 +86,20 @@ TrainingResult train(const TrainingCase& training, const PhysicalGraph& graph,
 using ReadRegister = std::function<std::vector<std::byte>(Rank, InstanceId, std::int32_t reg)>;
 TrainingResult train_on(std::span<Device* const> devices, const ReadRegister& read,
                         const TrainingCase& training, const PhysicalGraph& graph);
+
+// The same with the traffic of a world of ranks, on CPUs or GPUs, that was made for the graph and
+// lets its registers be read.
+template <typename World>
+TrainingResult train_in(World& world, const TrainingCase& training, const PhysicalGraph& graph) {
+  TrainingResult result = train_on(
+      world.devices(),
+      [&world](Rank rank, InstanceId instance, std::int32_t reg) {
+        return world.read_register(rank, instance, reg);
+      },
+      training, graph);
+  result.moved = world.moved_bytes();
+  return result;
+}
 
 // Global tensors of everything that lives from step to step, as in TrainingResult::state.
 std::map<std::string, std::vector<double>> collect_state(const PhysicalGraph& graph,

@@ -6,7 +6,6 @@
 
 #include <doctest/doctest.h>
 
-#include <cmath>
 #include <map>
 #include <string>
 #include <vector>
@@ -14,36 +13,14 @@
 namespace sextant::zero_training_test {
 namespace {
 
-// Of f64: sums of another order differ by about 1e-16 per term, steps carry that on.
-constexpr double kF64Bound = 1e-10;
-
-CpuOptions cpu_of(CpuQueueKind queues) {
-  CpuOptions options;
-  options.queues = queues;
-  options.seed = 17;
-  options.rendezvous_timeout_ms = 60'000;
-  return options;
-}
-
-// Matrices, embedding and head have more than the 1,024 elements below which a parameter stays
-// whole, norms and biases have fewer; no extent but the heads' is even.
 TrainingCase odd_case(bool tied) {
   TrainingCase training;
-  training.model = tiny_gpt();
-  training.model.hidden = 35;
-  training.model.head_size = 9;
-  training.model.ffn = 37;
-  training.model.vocab = 31;
+  training.model = odd_gpt();
   training.model.layers = 3;
   training.model.tied_embeddings = tied;
   training.global_batch = 12;
   training.steps = 2;
   return training;
-}
-
-std::vector<PairBytes> times(std::vector<PairBytes> traffic, std::int64_t steps) {
-  for (PairBytes& entry : traffic) entry.bytes = entry.bytes * steps;
-  return traffic;
 }
 
 void check_trains_alike(const TrainingCase& training, const std::string& strategy,
@@ -52,12 +29,12 @@ void check_trains_alike(const TrainingCase& training, const std::string& strateg
   CAPTURE(strategy);
   const bool tied = training.model.tied_embeddings;
   if (of_one_rank.count(tied) == 0)
-    of_one_rank[tied] = train(odd_case(tied), "micro_batch=12", cpu_of(CpuQueueKind::kInline));
-  const TrainingResult found = train(training, strategy, cpu_of(queues));
+    of_one_rank[tied] = train(odd_case(tied), "micro_batch=12", seeded_cpu(CpuQueueKind::kInline));
+  const TrainingResult found = train(training, strategy, seeded_cpu(queues));
   const Distance far = distance(found, of_one_rank[tied]);
   CAPTURE(far.where);
   CHECK(far.error < kF64Bound);
-  CHECK(found.moved == times(planned_traffic(training, strategy), training.steps));
+  CHECK(found.moved == planned_traffic_of_all(training, strategy));
 }
 
 TEST_CASE("every ZeRO stage trains as one rank does, over uneven shards, tp and stages") {
@@ -100,13 +77,14 @@ TEST_CASE("split sequences train as whole ones do, with and without ZeRO") {
 TEST_CASE("G35: devices that share a key/value head train as one that has them all") {
   TrainingCase training;
   training.model = tiny_llama();  // 8 query heads, 4 key/value heads
-  const TrainingResult expected = train(training, "micro_batch=8", cpu_of(CpuQueueKind::kInline));
+  const TrainingResult expected =
+      train(training, "micro_batch=8", seeded_cpu(CpuQueueKind::kInline));
   for (const char* strategy :
        {"tp=8 micro_batch=4", "tp=8 micro_batch=2 sp=on", "dp=2 tp=8 micro_batch=1 zero=3"}) {
     CAPTURE(strategy);
-    const TrainingResult found = train(training, strategy, cpu_of(CpuQueueKind::kAsynchronous));
+    const TrainingResult found = train(training, strategy, seeded_cpu(CpuQueueKind::kAsynchronous));
     CHECK(distance(found, expected).error < kF64Bound);
-    CHECK(found.moved == times(planned_traffic(training, strategy), training.steps));
+    CHECK(found.moved == planned_traffic_of_all(training, strategy));
   }
 }
 
@@ -125,7 +103,7 @@ TEST_CASE("spread experts train as whole ones do, beside tp, stages, ZeRO and sp
   for (const std::int64_t experts : {4, 5}) {
     const TrainingCase training = experts_case(experts);
     const TrainingResult expected =
-        train(training, "micro_batch=12", cpu_of(CpuQueueKind::kInline));
+        train(training, "micro_batch=12", seeded_cpu(CpuQueueKind::kInline));
     for (const char* strategy :
          {"dp=2 ep=2 micro_batch=3", "dp=4 ep=2 micro_batch=1", "dp=3 ep=3 micro_batch=2",
           "dp=4 ep=4 micro_batch=3 zero=1", "dp=4 ep=2 micro_batch=1 zero=2",
@@ -133,11 +111,12 @@ TEST_CASE("spread experts train as whole ones do, beside tp, stages, ZeRO and sp
           "dp=2 ep=2 pp=2 micro_batch=1 zero=3 schedule=zb-h1", "dp=4 micro_batch=1 zero=3"}) {
       CAPTURE(experts);
       CAPTURE(strategy);
-      const TrainingResult found = train(training, strategy, cpu_of(CpuQueueKind::kAsynchronous));
+      const TrainingResult found =
+          train(training, strategy, seeded_cpu(CpuQueueKind::kAsynchronous));
       const Distance far = distance(found, expected);
       CAPTURE(far.where);
       CHECK(far.error < kF64Bound);
-      CHECK(found.moved == times(planned_traffic(training, strategy), training.steps));
+      CHECK(found.moved == planned_traffic_of_all(training, strategy));
     }
   }
 }
@@ -145,14 +124,14 @@ TEST_CASE("spread experts train as whole ones do, beside tp, stages, ZeRO and sp
 // What a library of collectives would be told to do, accumulation and launch groups included. Sums
 // have one order, and so the same bits.
 TEST_CASE("by scripts every kind of parallelism trains to the bits of the CPU's collectives") {
-  CpuOptions by_scripts = cpu_of(CpuQueueKind::kAsynchronous);
+  CpuOptions by_scripts = seeded_cpu(CpuQueueKind::kAsynchronous);
   by_scripts.collectives = CpuCollectives::kScripts;
   for (const std::string strategy :
        {"dp=3 micro_batch=2 zero=2", "dp=2 tp=2 pp=2 micro_batch=1 zero=3 sp=on schedule=zb-h1",
         "dp=2 cp=2 micro_batch=2 zero=1 cp_mode=a2a", "tp=2 micro_batch=4 pieces=2"}) {
     CAPTURE(strategy);
     const TrainingResult direct =
-        train(odd_case(true), strategy, cpu_of(CpuQueueKind::kAsynchronous));
+        train(odd_case(true), strategy, seeded_cpu(CpuQueueKind::kAsynchronous));
     const TrainingResult scripted = train(odd_case(true), strategy, by_scripts);
     CHECK(scripted.losses == direct.losses);
     CHECK(scripted.state == direct.state);

@@ -7,21 +7,6 @@
 #include <vector>
 
 namespace sextant {
-namespace {
-
-class CudaBoxingDevices final : public BoxingDevices {
- public:
-  CudaBoxingDevices(const PhysicalGraph& graph, const CudaWorldOptions& options)
-      : world_(graph, options) {}
-  std::vector<Device*> devices() override { return world_.devices(); }
-  std::vector<PairBytes> moved_bytes() const override { return world_.moved_bytes(); }
-
- private:
-  CudaWorld world_;
-};
-
-}  // namespace
-
 std::string RankCards::text() const {
   return fmt::format("{} card(s), {}", cards,
                      collectives == CudaCollectives::kNccl ? "nccl" : "local");
@@ -39,7 +24,8 @@ CudaWorldOptions RankCards::options(std::size_t ranks) const {
 
 BoxingBackend RankCards::boxing() const {
   return {[cards = *this](const PhysicalGraph& graph) {
-            return std::make_unique<CudaBoxingDevices>(graph, cards.options(graph.ranks.size()));
+            return std::make_unique<BoxingWorld<CudaWorld>>(graph,
+                                                            cards.options(graph.ranks.size()));
           },
           true};
 }
@@ -52,14 +38,7 @@ TrainingResult train_on_cards(const RankCards& cards, const TrainingCase& traini
   options.each.deterministic = wanted.deterministic;
   options.graphs_of_several = wanted.graphs;
   CudaWorld world(graph, options);
-  TrainingResult result = train_on(
-      world.devices(),
-      [&](Rank rank, InstanceId instance, std::int32_t reg) {
-        return world.read_register(rank, instance, reg);
-      },
-      training, graph);
-  result.moved = world.moved_bytes();
-  return result;
+  return train_in(world, training, graph);
 }
 
 }  // namespace sextant

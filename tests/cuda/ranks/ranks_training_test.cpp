@@ -22,15 +22,10 @@
 namespace sextant::ranks_training_test {
 namespace {
 
-// Of f64: sums of another order differ by about 1e-16 per term, steps carry that on.
-constexpr double kF64Bound = 1e-10;
 constexpr std::uint64_t kSeed = 17;
 
 TrainingResult train_on_cpu(const TrainingCase& training, const PhysicalGraph& graph) {
-  CpuOptions options;
-  options.seed = kSeed;
-  options.queues = CpuQueueKind::kAsynchronous;
-  return train(training, graph, options);
+  return train(training, graph, seeded_cpu(CpuQueueKind::kAsynchronous));
 }
 
 std::int64_t sum_of(const std::vector<PairBytes>& pairs) {
@@ -57,16 +52,9 @@ void check_alike(const TrainingCase& training, std::initializer_list<const char*
   }
 }
 
-// Matrices are large enough to be sharded; no extent but the heads' is even.
 TrainingCase odd_case() {
   TrainingCase training;
-  training.model = tiny_gpt();
-  training.model.hidden = 35;
-  training.model.head_size = 9;
-  training.model.ffn = 37;
-  training.model.vocab = 31;
-  training.model.layers = 4;
-  training.global_batch = 8;
+  training.model = odd_gpt();
   return training;
 }
 
