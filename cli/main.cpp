@@ -74,6 +74,7 @@ std::vector<Verb> all_verbs() {
                              cluster_bench_verb(),
                              experiment_accuracy_verb(),
                              experiment_data_pipeline_verb(),
+                             experiment_pytorch_verb(),
                              doctor_verb(),
                              checkpoint_show_verb(),
                              checkpoint_check_verb(),

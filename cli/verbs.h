@@ -27,6 +27,8 @@ struct SearchArguments {
   bool sensitivity = false;   // also what would make another plan win
   std::string words_problem;  // file for the problem of words on a fixed mesh; empty: a search
   std::string sweep;          // "model=a;b cluster=x;y global_batch=64;256"; empty: one search
+  std::vector<std::string> points;  // of a sweep, by name; empty: all
+  std::string point_limit;          // of a sweep: "30s", the longest that a search may take
 };
 // Plans in a row without a better one, or a gap, with which a search without time limit ends.
 inline constexpr std::int64_t kPatience = 24;
@@ -127,6 +129,7 @@ Verb cluster_detect_verb();
 Verb cluster_bench_verb();
 Verb experiment_accuracy_verb();
 Verb experiment_data_pipeline_verb();
+Verb experiment_pytorch_verb();
 std::vector<Verb> sweep_verbs();  // `experiment list`, `all` and by name
 Verb doctor_verb();
 Verb report_verb();

@@ -151,7 +151,8 @@ std::int64_t default_sequence(const AnyModel& model) {
 
 SampleUnit unit_of(const AnyModel& model) {
   if (decoder(model) != nullptr) return SampleUnit::kTokens;
-  if (std::holds_alternative<ConvNetConfig>(model)) return SampleUnit::kImages;
+  if (std::holds_alternative<ConvNetConfig>(model) || std::holds_alternative<FaceNetConfig>(model))
+    return SampleUnit::kImages;
   const GraphDocument* graph = document(model);
   const bool reads_tokens = graph != nullptr && token_input(graph->graph) != nullptr;
   return reads_tokens ? SampleUnit::kTokens : SampleUnit::kSamples;
@@ -215,6 +216,8 @@ LogicalGraph build_graph(const AnyModel& model, std::int64_t samples, std::int64
     return build_graph(*conv, samples, dtype);
   if (const auto* wide = std::get_if<WideDeepConfig>(&model))
     return build_graph(*wide, samples, dtype);
+  if (const auto* face = std::get_if<FaceNetConfig>(&model))
+    return build_graph(*face, samples, dtype);
   return build_graph(std::get<ClassHeadConfig>(model), samples, dtype);
 }
 

@@ -4,6 +4,7 @@
 #include "core/files/logical_graph_json.h"
 #include "models/class_head.h"
 #include "models/conv_net.h"
+#include "models/face_net.h"
 #include "models/model.h"
 #include "models/wide_deep.h"
 
@@ -17,8 +18,8 @@
 namespace sextant {
 
 // A graph that the user wrote down has its batch and its types in it.
-using AnyModel =
-    std::variant<ModelConfig, ConvNetConfig, WideDeepConfig, ClassHeadConfig, GraphDocument>;
+using AnyModel = std::variant<ModelConfig, ConvNetConfig, WideDeepConfig, ClassHeadConfig,
+                              FaceNetConfig, GraphDocument>;
 
 // What load_model takes, and besides it: a graph in a file (sextant.graph/1), the built-ins of the
 // other architectures and their one-word forms, "conv:blocks=2x2,channels=16x32,height=32".

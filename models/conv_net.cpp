@@ -2,11 +2,9 @@
 #include "models/conv_net.h"
 
 #include "core/operators/layers/loss.h"
-#include "core/operators/layers/norm_builders.h"
 #include "core/operators/movement/sources.h"
-#include "core/operators/pointwise/normalize_images.h"
 #include "models/checks.h"
-#include "models/model_writer.h"
+#include "models/conv_writer.h"
 
 #include <cmath>
 #include <numeric>
@@ -16,10 +14,12 @@ namespace {
 
 using Integers = std::vector<std::int64_t>;
 
-class ConvNetBuilder : private ModelWriter {
+class ConvNetBuilder : private ConvWriter {
  public:
   ConvNetBuilder(const ConvNetConfig& config, std::int64_t batch, DType dtype)
-      : ModelWriter(dtype), config_(config), batch_(batch) {}
+      : ConvWriter({config.norm_epsilon, config.norm_momentum}, dtype),
+        config_(config),
+        batch_(batch) {}
 
   LogicalGraph build() {
     const auto blocks =
@@ -40,37 +40,13 @@ class ConvNetBuilder : private ModelWriter {
   }
 
  private:
-  // A convolution that keeps odd windows centred, its norm, and perhaps the activation.
-  struct Conv {
-    std::string name;
-    std::int64_t out = 1, kernel = 1, stride = 1;
-    Cut cut = Cut::kNone;
-    bool activated = true;
-  };
-
-  std::int64_t channels_of(TensorId x) const { return graph_.tensor(x).type.shape[1]; }
-
-  // In the type of the computation.
-  TensorId add_images() {
-    const bool are_bytes = config_.input == ImageInput::kU8;
-    const TensorId images =
-        add_input(graph_, "images", 0,
-                  {.shape = {batch_, config_.image_channels, config_.height, config_.width},
-                   .dtype = are_bytes ? DType::kU8 : parameter_dtype_});
-    if (!are_bytes) return cast(images, "images.cast");
-    // Of other channels nothing is known: about the numbers of bytes drawn evenly.
-    const bool are_colours = config_.image_channels == 3;
-    return op(std::string(kNormalizeImages), "images.normalized", {images},
-              {{"mean", std::string(are_colours ? kImageNetMeans : "0.5")},
-               {"deviation", std::string(are_colours ? kImageNetDeviations : "0.25")},
-               {"dtype", std::string(to_string(dtype_))}});
-  }
-
   TensorId add_stem() {
-    const TensorId x = add_conv(add_images(), {.name = "stem",
-                                               .out = config_.stem_channels,
-                                               .kernel = config_.stem_kernel,
-                                               .stride = config_.stem_stride});
+    const TensorId images =
+        add_images(config_.input, batch_, {config_.image_channels, config_.height, config_.width});
+    const TensorId x = add_conv(images, {.name = "stem",
+                                         .out = config_.stem_channels,
+                                         .kernel = config_.stem_kernel,
+                                         .stride = config_.stem_stride});
     if (!config_.stem_pool) return x;
     return op(
         "max_pool", "stem.pool", {x},
@@ -82,11 +58,11 @@ class ConvNetBuilder : private ModelWriter {
     const TensorId y =
         config_.bottleneck ? add_bottleneck(x, channels, stride) : add_pair(x, channels, stride);
     const bool keeps_shape = stride == 1 && channels_of(x) == out;
-    const TensorId kept =
-        keeps_shape
-            ? x
-            : add_conv(
-                  x, {.name = name("shortcut"), .out = out, .stride = stride, .activated = false});
+    const TensorId kept = keeps_shape ? x
+                                      : add_conv(x, {.name = name("shortcut"),
+                                                     .out = out,
+                                                     .stride = stride,
+                                                     .activation = Activation::kNone});
     return op("relu", name("relu"), {op("add", name("residual"), {kept, y})});
   }
 
@@ -94,9 +70,11 @@ class ConvNetBuilder : private ModelWriter {
     x = add_conv(
         x,
         {.name = name("conv1"), .out = channels, .kernel = 3, .stride = stride, .cut = Cut::kOut});
-    return add_conv(
-        x,
-        {.name = name("conv2"), .out = channels, .kernel = 3, .cut = Cut::kIn, .activated = false});
+    return add_conv(x, {.name = name("conv2"),
+                        .out = channels,
+                        .kernel = 3,
+                        .cut = Cut::kIn,
+                        .activation = Activation::kNone});
   }
 
   TensorId add_bottleneck(TensorId x, std::int64_t channels, std::int64_t stride) {
@@ -104,40 +82,8 @@ class ConvNetBuilder : private ModelWriter {
     x = add_conv(
         x,
         {.name = name("conv2"), .out = channels, .kernel = 3, .stride = stride, .cut = Cut::kIn});
-    return add_conv(x, {.name = name("conv3"), .out = 4 * channels, .activated = false});
-  }
-
-  TensorId add_conv(TensorId x, const Conv& conv) {
-    // Variance 2 / (out kernel^2), which keeps that of gradients through relu (arXiv 1502.01852).
-    const auto fan_out = static_cast<double>(conv.out * conv.kernel * conv.kernel);
-    std::optional<std::size_t> dim, norm_dim;
-    if (conv.cut == Cut::kOut) dim = 0, norm_dim = 0;
-    if (conv.cut == Cut::kIn) dim = 1;
-    const TensorId w =
-        used(parameter(conv.name + ".weight", {conv.out, channels_of(x), conv.kernel, conv.kernel},
-                       normal(std::sqrt(2 / fan_out)), dim));
-    x = op("conv", conv.name, {x, w},
-           {{"stride", Integers(2, conv.stride)}, {"padding", Integers(2, conv.kernel / 2)}});
-    x = add_norm(x, conv.name + ".norm", norm_dim);
-    return conv.activated ? op("relu", conv.name + ".relu", {x}) : x;
-  }
-
-  TensorId add_norm(TensorId x, const std::string& prefix, std::optional<std::size_t> dim) {
-    const std::int64_t channels = channels_of(x);
-    const NormParameters parameters{
-        .gamma = used(parameter(prefix + ".weight", {channels}, ones(), dim)),
-        .beta = used(parameter(prefix + ".bias", {channels}, zeros(), dim)),
-        .epsilon = config_.norm_epsilon};
-    const BatchNorm norm = batch_norm(graph_, x, parameters, prefix, layer());
-    keep(norm.mean, prefix + ".running_mean", zeros(), dim);
-    keep(norm.variance, prefix + ".running_variance", ones(), dim);
-    return norm.y;
-  }
-
-  void keep(TensorId statistic, const std::string& kept_name, ParameterInfo info,
-            std::optional<std::size_t> dim) {
-    info.tensor_parallel_dim = dim;
-    keep_running(graph_, statistic, kept_name, config_.norm_momentum, info);
+    return add_conv(x,
+                    {.name = name("conv3"), .out = 4 * channels, .activation = Activation::kNone});
   }
 
   void add_head(TensorId x, TensorId labels) {

@@ -36,4 +36,27 @@ std::vector<Field> fields_of(ClassHeadConfig& config) {
           {"label_smoothing", &config.label_smoothing}};
 }
 
+std::vector<Field> fields_of(FaceNetConfig& config) {
+  return {{"image_channels", &config.image_channels},
+          {"height", &config.height},
+          {"width", &config.width},
+          {"stem_channels", &config.stem_channels},
+          {"stem_stride", &config.stem_stride},
+          {"stem_depthwise", &config.stem_depthwise},
+          {"blocks", &config.blocks},
+          {"channels", &config.channels},
+          {"strides", &config.strides},
+          {"expansions", &config.expansions},
+          {"last_channels", &config.last_channels},
+          {"features", &config.features},
+          {"classes", &config.classes},
+          {"sampled", &config.sampled},
+          {"buckets", &config.buckets},
+          {"norm_epsilon", &config.norm_epsilon},
+          {"norm_momentum", &config.norm_momentum},
+          {"initializer_range", &config.initializer_range},
+          {"label_smoothing", &config.label_smoothing},
+          {"input", &config.input}};
+}
+
 }  // namespace sextant::importers

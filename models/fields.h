@@ -4,6 +4,7 @@
 
 #include "models/class_head.h"
 #include "models/conv_net.h"
+#include "models/face_net.h"
 #include "models/wide_deep.h"
 
 #include <cstdint>
@@ -28,5 +29,6 @@ inline bool is_optional(const Field& field) {
 std::vector<Field> fields_of(ConvNetConfig& config);
 std::vector<Field> fields_of(WideDeepConfig& config);
 std::vector<Field> fields_of(ClassHeadConfig& config);
+std::vector<Field> fields_of(FaceNetConfig& config);
 
 }  // namespace sextant::importers

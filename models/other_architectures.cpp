@@ -27,10 +27,16 @@ AnyModel small_conv_net() {
 }
 AnyModel plain_wide_deep() { return WideDeepConfig(); }
 AnyModel plain_class_head() { return ClassHeadConfig(); }
+AnyModel plain_face_net() {
+  FaceNetConfig config = face_r100();
+  config.name.clear();
+  return config;
+}
 
 constexpr OtherFamily kOtherFamilies[] = {{"conv", "sextant.conv_net/1", small_conv_net},
                                           {"wide_deep", "sextant.wide_deep/1", plain_wide_deep},
-                                          {"class_head", "sextant.class_head/1", plain_class_head}};
+                                          {"class_head", "sextant.class_head/1", plain_class_head},
+                                          {"face_net", "sextant.face_net/1", plain_face_net}};
 
 // ResNets: table 1 of arXiv 1512.03385. Wide & Deep: fields of the Criteo data, sizes as in the
 // paper's Fig. 13. The face classifier: a million identities.
@@ -62,9 +68,12 @@ constexpr Builtin kBuiltins[] = {
      [](std::string_view name) {
        return AnyModel(WideDeepConfig{.name = std::string(name), .hidden = {1024, 1024, 1024}});
      }},
-    {"class-head-1m", [](std::string_view name) {
+    {"class-head-1m",
+     [](std::string_view name) {
        return AnyModel(ClassHeadConfig{.name = std::string(name), .hidden = {512}});
-     }}};
+     }},
+    {"face-r100", [](std::string_view) { return AnyModel(face_r100()); }},
+    {"mobile-face-net", [](std::string_view) { return AnyModel(mobile_face_net()); }}};
 
 // `use` with the config of whatever architecture, if it is none of the decoder's or a file's.
 template <typename Use>

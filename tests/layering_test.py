@@ -115,7 +115,7 @@ ROOMS = {
     },
     "experiments": {
         "": [],
-        "accuracy": [],
+        "accuracy": ["sweeps"],
         "schedules": [],
         "table4": [],
         "micro": [""],
@@ -129,11 +129,14 @@ ROOMS = {
         "data_pipeline": ["jobs", "sweeps"],
         "hybrid_gpt": ["planned", "sweeps"],
         "optimizer_sharding": ["planned", "sweeps"],
+        "pytorch": ["sweeps"],
+        "questions": ["jobs", "planned", "sweeps"],
+        "signatures": ["sweeps"],
         "todays_models": ["jobs", "planned", "sweeps"],
         "wide_deep": ["planned", "sweeps"],
         "catalogue": [
-            "ablations", "boxing_volumes", "class_split", "data_parallel", "data_pipeline", "hybrid_gpt", "optimizer_sharding", "sweeps",
-            "todays_models", "wide_deep",
+            "ablations", "boxing_volumes", "class_split", "data_parallel", "data_pipeline", "hybrid_gpt", "optimizer_sharding", "questions",
+            "signatures", "sweeps", "todays_models", "wide_deep",
         ],
     },
     "io": {

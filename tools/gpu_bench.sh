@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
 # On a machine with GPUs and PyTorch: step times and loss curves, ours beside PyTorch's, in one run
-# on the same cards. Prints a table; logs and JSON go to a folder.
-# usage: tools/gpu_bench.sh [--build DIR] [--peer torch_gpt.py] [--no-torch] [--steps N] [--rows "NAME ..."] [--no-losses] [LOG_FOLDER]
+# on the same cards. Prints a table; logs and JSON go to a folder. --list prints the rows there are, and how many cards each needs.
+# usage: tools/gpu_bench.sh [--list] [--build DIR] [--peer torch_gpt.py] [--no-torch] [--steps N] [--rows "NAME ..."] [--no-losses] [LOG_FOLDER]
 set -uo pipefail
 cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/.." || exit 2
 
-build=build-gpu peer="" steps=30 logs=out/gpu-bench rows="" losses=yes with_torch=yes
+build=build-gpu peer="" steps=30 logs=out/gpu-bench rows="" losses=yes with_torch=yes list=no
 while [ $# -gt 0 ]; do
   case "$1" in
     --build) build="$2"; shift ;;
@@ -13,6 +13,7 @@ while [ $# -gt 0 ]; do
     --steps) steps="$2"; shift ;;
     --rows) rows="$2"; shift ;;
     --no-losses) losses=no ;;
+    --list) list=yes losses=no ;;
     --no-torch) with_torch=no ;;
     -h | --help) sed -n '2,4s/^# //p' "$0"; exit 0 ;;
     -*) sed -n '4s/^# //p' "$0" >&2; exit 2 ;;
@@ -20,25 +21,31 @@ while [ $# -gt 0 ]; do
   esac
   shift
 done
-mkdir -p "$logs"
-source tools/environment.sh
-if ! nvidia-smi --query-gpu=name,driver_version,memory.total,clocks.max.sm --format=csv >"$logs/gpu.txt" 2>&1; then
-  echo "skipped: no GPU"
-  exit 0
-fi
-tail -1 "$logs/gpu.txt"
-ninja -C "$build" cli/sextant >"$logs/build.log" 2>&1 || { tail -20 "$logs/build.log"; exit 1; }
-sextant="$build/cli/sextant"
-cluster="${SEXTANT_BENCH_CLUSTER:-hgx-h200:nodes=1}"
 peers=experiments/peers
 text="$logs/text.txt"
-find . -maxdepth 3 -name '*.md' -not -path './build*' -not -path './out/*' -print0 |
-  LC_ALL=C sort -z | xargs -0 cat >"$text"
+# prepare: what measuring needs: a GPU, a build, a text.
+prepare() {
+  mkdir -p "$logs"
+  source tools/environment.sh
+  if ! nvidia-smi --query-gpu=name,driver_version,memory.total,clocks.max.sm --format=csv >"$logs/gpu.txt" 2>&1; then
+    echo "skipped: no GPU"
+    exit 0
+  fi
+  tail -1 "$logs/gpu.txt"
+  ninja -C "$build" cli/sextant >"$logs/build.log" 2>&1 || { tail -20 "$logs/build.log"; exit 1; }
+  find . -maxdepth 3 -name '*.md' -not -path './build*' -not -path './out/*' -print0 |
+    LC_ALL=C sort -z | xargs -0 cat >"$text"
+  gpus="$(nvidia-smi -L | wc -l)"
+}
+sextant="$build/cli/sextant"
+cluster="${SEXTANT_BENCH_CLUSTER:-hgx-h200:nodes=1}"
+gpus=0
+[ "$list" = yes ] || prepare
 
 failed=0
-gpus="$(nvidia-smi -L | wc -l)"
 # wanted NAME CARDS: whether the row is asked for and there are cards for it.
 wanted() {
+  [ "$list" = no ] || { printf '%s %d\n' "$1" "$2"; return 1; }
   [ -z "$rows" ] || [[ " $rows " == *" $1 "* ]] || return 1
   [ "$gpus" -ge "$2" ] && return 0
   printf '%-34s skipped: %d GPUs are needed\n' "$1" "$2"
@@ -57,11 +64,11 @@ train() {
   failed=1
   return 1
 }
-# report NAME STRATEGY: a line of ours beside the last JSON object that PyTorch's log holds.
+# report NAME STRATEGY: a line of ours beside the last JSON object that PyTorch's log holds; NAME.row.json has the same.
 report() {
-  python3 - "$1" "$2" "$logs/$1/run.json" "$logs/$1.torch.log" "$logs/$1/metrics.jsonl" <<'EOS'
+  python3 - "$1" "$2" "$logs/$1/run.json" "$logs/$1.torch.log" "$logs/$1/metrics.jsonl" "$logs/$1.row.json" "$logs/gpu.txt" <<'EOS'
 import json, os, statistics, sys
-name, strategy, run, log, metrics = sys.argv[1:]
+name, strategy, run, log, metrics, kept, gpu = sys.argv[1:]
 with open(run) as file:
     found = json.load(file)
 ours, spread = found["step_time_s"] * 1e3, [value * 1e3 for value in found["step_time_quartiles_s"]]
@@ -73,6 +80,12 @@ values = [json.loads(line)["mfu"] for line in open(metrics)]
 mfu = "n/a" if None in values else f"{statistics.median(values):.3f}"  # none on another card than the cluster's
 ratio = f"{theirs / ours:7.3f}" if isinstance(theirs, float) else "n/a"
 print(f"{name:34} {ours:8.2f} ({spread[0]:.1f}-{spread[1]:.1f}) {theirs:>10} {ratio:>7} {mfu:>7}  {strategy}", flush=True)
+with open(gpu) as file:
+    card = file.read().strip().splitlines()[-1]
+with open(kept, "w") as file:
+    json.dump({"step_s": ours / 1e3, "spread": (spread[1] - spread[0]) / ours,
+               "torch_step_s": theirs / 1e3 if isinstance(theirs, float) else None,
+               "mfu": None if None in values else statistics.median(values), "strategy": strategy, "gpu": card}, file)
 sys.exit(theirs == "failed")
 EOS
 }
@@ -109,7 +122,7 @@ decoder() {
   fi
   report "$name" "$strategy" || { tail -5 "$out.torch.log"; failed=1; }
 }
-printf '%-34s %10s %10s %7s %7s  %s\n' "step" "ours ms" "torch ms" "ratio" "MFU" "strategy"
+[ "$list" = yes ] || printf '%-34s %10s %10s %7s %7s  %s\n' "step" "ours ms" "torch ms" "ratio" "MFU" "strategy"
 medium="$peers/gpt2-medium-50304.json" xl="$peers/gpt2-xl-50304.json"
 llama() { echo "llama:layers=$1,hidden=$2,heads=$3,kv_heads=$4,ffn=$5,vocab=$6,seq=$7"; }
 llama12="$(llama 16 2048 32 8 8192 32000 2048)"

@@ -12,13 +12,13 @@ namespace {
 
 struct DataPipelineArguments {
   data_pipeline::Question question;
-  bool quick = false;
+  SweepChoice choice;
 };
 
 void run_data_pipeline(const DataPipelineArguments& arguments, const CommonOptions& common,
                        Console& console) {
   const LoadWatch watch;
-  run_experiment_verb(data_pipeline::experiment(arguments.question), arguments.quick, common,
+  run_experiment_verb(data_pipeline::experiment(arguments.question), arguments.choice, common,
                       console);
   if (const auto load = watch.load(); load && !load->is_quiet() && !common.dry_run)
     console.note(busy_text(*load) + " meanwhile: differences of a few percent say little");
@@ -38,7 +38,7 @@ Verb experiment_data_pipeline_verb() {
           "conv:blocks=1x1,channels=8x16,height=32,width=32\n"
           "  sextant experiment data-pipeline --backend cuda --model resnet50 --batch 256 "
           "--pictures 1024",
-      .options =
+      .options = joined(
           {
               {"--model", &q.model, "one that reads images"},
               {"--batch", &q.batch, "images of a step"},
@@ -46,8 +46,8 @@ Verb experiment_data_pipeline_verb() {
               {"--rounds", &q.rounds, "of a loader and synthetic data in turn"},
               {"--pictures", &q.pictures, "JPEGs of each size"},
               {"--backend", &q.backend, "cpu, cuda: the first GPU"},
-              {"--quick", &arguments->quick, "one size of pictures"},
           },
+          sweep_options(arguments->choice)),
       .action = [arguments](const CommonOptions& common,
                             Console& console) { run_data_pipeline(*arguments, common, console); },
       .writes_results = true,

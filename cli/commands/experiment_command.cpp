@@ -1,13 +1,14 @@
-// `sextant experiment NAME`: sweeps that write results, a table and a picture.
+// `sextant experiment accuracy`: predictions beside the measurements of a folder, as a sweep.
 #include "cli/dry_run.h"
+#include "cli/runs/experiment_run.h"
 #include "cli/runs/over_processes.h"
-#include "cli/runs/prediction_exchange.h"
 #include "cli/runs/run_processes.h"
 #include "cli/verb.h"
 #include "cli/verbs.h"
 #include "core/base/check.h"
 #include "core/text/counted_text.h"
 #include "core/text/json_reader.h"
+#include "experiments/accuracy/accuracy_sweep.h"
 #include "experiments/accuracy/collectives.h"
 #include "experiments/accuracy/report.h"
 
@@ -17,6 +18,8 @@
 #include <cstdlib>
 #include <filesystem>
 #include <memory>
+#include <optional>
+#include <utility>
 
 namespace sextant {
 namespace {
@@ -24,6 +27,7 @@ namespace {
 struct AccuracyArguments {
   std::string data;   // folder of the measurements; empty: $SEXTANT_SHARED/data or ../shared/data
   std::string group;  // part of a name; empty: all
+  SweepChoice choice;
 };
 
 using Json = nlohmann::ordered_json;
@@ -135,13 +139,6 @@ Json group_json(const GroupReport& group) {
   return json;
 }
 
-void write_results(const std::string& folder, const std::vector<ComparedRow>& rows,
-                   const std::string& table) {
-  write_file_whole(folder + "/results.jsonl", to_jsonl(rows));
-  write_file_whole(folder + "/accuracy.md", table);
-  write_file_whole(folder + "/accuracy.svg", to_scatter_svg(rows));
-}
-
 void report_collectives(const std::string& folder, const CommonOptions& common,
                         const Console& console) {
   const std::vector<CollectiveRow> rows = read_collective_rows(folder);
@@ -153,51 +150,56 @@ void report_collectives(const std::string& folder, const CommonOptions& common,
   write_file_whole(common.out + "/collectives.md", table);
 }
 
-// Of a whole run.
-const std::vector<std::string> kResults = {"results.jsonl", "accuracy.md", "accuracy.svg",
-                                           "collectives.jsonl", "collectives.md"};
-
 void say_accuracy(const AccuracyArguments& arguments, const CommonOptions& common,
-                  const std::vector<ComparedRow>& rows, Console& console) {
-  const std::vector<GroupReport> groups = summarize_groups(rows);
-  const std::string table = to_table(groups);
-  console.say(table);
-  if (!common.out.empty()) {
-    write_results(common.out, rows, table);
-    console.say(
-        fmt::format("every row in {0}/results.jsonl, picture in {0}/accuracy.svg", common.out));
-  }
-  if (arguments.group.empty()) report_collectives(data_folder(arguments.data), common, console);
-  Json body = {{"groups", Json::array()}};
+                  const std::vector<Observation>& runs, const ExperimentRun& run,
+                  Console& console) {
+  const std::vector<GroupReport> groups = summarize_groups(compared_rows(runs, run.rows));
+  if (!common.out.empty()) write_file_whole(common.out + "/accuracy.md", to_table(groups));
+  if (arguments.group.empty() && arguments.choice.points.empty())
+    report_collectives(data_folder(arguments.data), common, console);
+  Json body = Json::parse(run.body);
+  body["groups"] = Json::array();
   for (const GroupReport& group : groups) body["groups"].push_back(group_json(group));
   console.document("experiment_accuracy", body);
+}
+
+std::vector<std::string> results_of_accuracy(const Experiment& experiment) {
+  std::vector<std::string> files = results_of(experiment);
+  for (const char* name : {"accuracy.md", "collectives.jsonl", "collectives.md"})
+    files.emplace_back(name);
+  return files;
 }
 
 void accuracy_in(RunProcesses& processes, const AccuracyArguments& arguments,
                  const CommonOptions& common, Console& console) {
   std::vector<Observation> runs;
+  std::optional<Experiment> experiment;
   processes.agree_after([&] {
-    require_results_folder(common, kResults);
     runs = read_collections(data_folder(arguments.data));
     keep_group(runs, arguments.group);
+    experiment.emplace(accuracy_experiment(runs));
   });
-  const std::size_t total = runs.size();
-  if (processes.are_several())
-    processes.require_common({{"build", build_hash(), ErrorCode::kDevice},
-                              {"number of rows", fmt::format("{}", total)}});
   if (common.dry_run)
-    return say_dry_run("experiment_accuracy",
-                       fmt::format("compare with {}", counted(total, "published or measured run")),
-                       in_results(common, kResults), console);
-  std::vector<ComparedRow> rows = compare(
-      std::move(runs),
-      [&](std::size_t done) { console.progress(fmt::format("{} of {} rows", done, total)); },
-      [&processes](std::size_t row) { return is_own_row(processes, row); });
-  gather_predictions(processes, rows);
-  console.end_progress();
+    return say_dry_run(
+        "experiment_accuracy",
+        fmt::format("compare with {}", counted(runs.size(), "published or measured run")),
+        in_results(common, results_of_accuracy(*experiment)), console);
+  const ExperimentRun run =
+      run_experiment(processes, *experiment, arguments.choice, common.out, common, console);
   processes.agree_after([&] {
-    if (processes.is_first()) say_accuracy(arguments, common, rows, console);
+    if (run.failure) throw *run.failure;
+    if (processes.is_first()) say_accuracy(arguments, common, runs, run, console);
   });
+}
+
+// All rows are as cheap as each other.
+std::vector<Option> accuracy_options(AccuracyArguments& arguments) {
+  std::vector<Option> options = sweep_options(arguments.choice);
+  std::erase_if(options, [](const Option& option) { return option.key() == "quick"; });
+  return joined({{"--data", &arguments.data,
+                  "folder with the measurements ($SEXTANT_SHARED/data, ../shared/data)"},
+                 {"--group", &arguments.group, "part of a group's name (all)"}},
+                std::move(options));
 }
 
 void run_accuracy(const AccuracyArguments& arguments, const CommonOptions& common,
@@ -213,18 +215,12 @@ void run_accuracy(const AccuracyArguments& arguments, const CommonOptions& commo
 
 Verb experiment_accuracy_verb() {
   const auto arguments = std::make_shared<AccuracyArguments>();
-  AccuracyArguments& a = *arguments;
   return {.path = "experiment accuracy",
           .text = "Predicted against published and measured runs",
           .examples =
               "Examples:\n  sextant experiment accuracy --out accuracy\n"
               "  sextant experiment accuracy --data FOLDER --group vtrain-multi",
-          .options =
-              {
-                  {"--data", &a.data,
-                   "folder with the measurements ($SEXTANT_SHARED/data, ../shared/data)"},
-                  {"--group", &a.group, "part of a group's name (all)"},
-              },
+          .options = accuracy_options(*arguments),
           .action = [arguments](const CommonOptions& common,
                                 Console& console) { run_accuracy(*arguments, common, console); },
           .writes_results = true,

@@ -94,7 +94,9 @@ void run_plan_sweep(const SearchArguments& arguments, const CommonOptions& commo
     if (own.dry_run)
       return say_dry_run("search", fmt::format("search {}", counted(points, "time")),
                          in_results(own, results_of(*sweep)), own_console);
-    const ExperimentRun run = run_experiment(processes, *sweep, false, own.out, own, own_console);
+    const ExperimentRun run = run_experiment(
+        processes, *sweep, {.points = arguments.points, .point_limit = arguments.point_limit},
+        own.out, own, own_console);
     processes.agree_after([&] {
       if (run.failure) throw *run.failure;
     });

@@ -401,6 +401,8 @@ void run_search(const SearchArguments& arguments, const CommonOptions& common, C
     return run_words_problem(arguments, common, console);
   }
   if (!arguments.sweep.empty()) return run_plan_sweep(arguments, common, console);
+  require(arguments.points.empty() && arguments.point_limit.empty(), ErrorCode::kUsage,
+          "--point and --point-limit are of --sweep, and this is one search: --time-limit ends it");
   alone_or_over_processes(
       common, console,
       [&arguments](RunProcesses& processes, const CommonOptions& own, Console& own_console) {
@@ -439,7 +441,9 @@ Verb search_verb() {
                "better)"},
               {"--sweep", &a.sweep,
                "a search per model, cluster and batch: \"model=a;b cluster=x;y "
-               "global_batch=64;256\""},
+               "global_batch=64;256\"; one of them by --point, ended by --point-limit 30s"},
+              detail({"--point", &a.points, "only this point of --sweep; repeatable"}),
+              detail({"--point-limit", &a.point_limit, "a point of --sweep is ended by then"}),
               {"--words-problem", &a.words_problem,
                "no search: write which words operators take on the mesh of --fix, FILE.lp"},
           }),

@@ -20,14 +20,6 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-struct SweepArguments {
-  bool quick = false;
-};
-
-Option quick_option(SweepArguments& arguments) {
-  return {"--quick", &arguments.quick, "only the cheap points"};
-}
-
 std::string folder_of(const Experiment& experiment, const CommonOptions& common) {
   return common.out.empty() ? "" : common.out + "/" + experiment.name;
 }
@@ -48,15 +40,15 @@ void say_dry_all(const std::vector<Experiment>& experiments, bool quick,
               files, console);
 }
 
-void run_all(const SweepArguments& arguments, const CommonOptions& common, Console& console) {
+void run_all(const SweepChoice& choice, const CommonOptions& common, Console& console) {
   const auto act = [&](RunProcesses& processes, const CommonOptions& own, Console& own_console) {
     const std::vector<Experiment> experiments = all_experiments();
-    if (own.dry_run) return say_dry_all(experiments, arguments.quick, own, own_console);
+    if (own.dry_run) return say_dry_all(experiments, choice.quick, own, own_console);
     Json body = {{"experiments", Json::array()}};
     std::optional<Error> failure;  // the first
     for (const Experiment& experiment : experiments) {
-      ExperimentRun run = run_experiment(processes, experiment, arguments.quick,
-                                         folder_of(experiment, own), own, own_console);
+      ExperimentRun run = run_experiment(processes, experiment, choice, folder_of(experiment, own),
+                                         own, own_console);
       body["experiments"].push_back(Json::parse(run.body));
       if (!failure) failure = std::move(run.failure);
     }
@@ -82,8 +74,12 @@ void run_list(const Console& console) {
                                    {"points", points},
                                    {"quick_points", quick}});
   }
+  // Of data, and of cards, that are not everywhere.
   console.say(fmt::format("{:<20}             How far are predictions from published measurements?",
                           "accuracy"));
+  console.say(fmt::format(
+      "{:<20}             How long are steps on GPUs beside PyTorch's on the same cards?",
+      "pytorch"));
   console.document("experiment_list", body);
 }
 
@@ -91,32 +87,38 @@ void run_list(const Console& console) {
 bool has_own_verb(const Experiment& experiment) { return experiment.name == "data-pipeline"; }
 
 Verb verb_of(const Experiment& experiment) {
-  const auto arguments = std::make_shared<SweepArguments>();
+  const auto choice = std::make_shared<SweepChoice>();
   return {.path = "experiment " + experiment.name,
           .text = experiment.question,
           .examples = fmt::format("Examples:\n  sextant experiment {0} --quick\n"
                                   "  sextant experiment {0} --out {0}",
                                   experiment.name),
-          .options = {quick_option(*arguments)},
+          .options = sweep_options(*choice),
           .action =
-              [arguments, experiment](const CommonOptions& common, Console& console) {
-                run_experiment_verb(experiment, arguments->quick, common, console);
+              [choice, experiment](const CommonOptions& common, Console& console) {
+                run_experiment_verb(experiment, *choice, common, console);
               },
           .writes_results = true,
           .has_dry_run = true,
           .shares_processes = true};
 }
 
+// Names of points are those of one experiment.
+std::vector<Option> without_points(std::vector<Option> options) {
+  std::erase_if(options, [](const Option& option) { return option.key() == "point"; });
+  return options;
+}
+
 Verb all_verb() {
-  const auto arguments = std::make_shared<SweepArguments>();
+  const auto choice = std::make_shared<SweepChoice>();
   return {.path = "experiment all",
           .text = "All experiments, each in a folder of its name",
           .examples =
               "Examples:\n  sextant experiment all --quick\n"
               "  sextant experiment all --out results",
-          .options = {quick_option(*arguments)},
-          .action = [arguments](const CommonOptions& common,
-                                Console& console) { run_all(*arguments, common, console); },
+          .options = without_points(sweep_options(*choice)),
+          .action = [choice](const CommonOptions& common,
+                             Console& console) { run_all(*choice, common, console); },
           .writes_results = true,
           .has_dry_run = true,
           .shares_processes = true};

@@ -65,13 +65,29 @@ std::optional<double> published(const ExperimentRow& row, const ExperimentColumn
   return column.reference.empty() ? std::nullopt : row.reference.number(column.reference);
 }
 
-bool has_published(const std::vector<const ExperimentRow*>& rows, const ExperimentColumn& column) {
-  return std::any_of(rows.begin(), rows.end(),
-                     [&](const ExperimentRow* row) { return published(*row, column).has_value(); });
+// Empty where what was published is a number, or nothing.
+std::string word_in(const RowFields& fields, const std::string& key) {
+  const auto word = fields.words.find(key);
+  return word == fields.words.end() ? "" : word->second;
 }
 
+bool has_published(const std::vector<const ExperimentRow*>& rows, const ExperimentColumn& column) {
+  return std::any_of(rows.begin(), rows.end(), [&](const ExperimentRow* row) {
+    return published(*row, column).has_value() ||
+           !word_in(row->reference, column.reference).empty();
+  });
+}
+
+// Numbers with their ratio, words with whether they are the same.
 void add_published(std::vector<Markup>& cells, const ExperimentRow& row,
                    const ExperimentColumn& column) {
+  const std::string word = word_in(row.reference, column.reference);
+  if (!word.empty()) {
+    const std::string own = word_in(row.values, column.key);
+    cells.emplace_back(word);
+    cells.emplace_back(own.empty() ? "" : own == word ? "equal" : "differs");
+    return;
+  }
   const auto value = row.values.number(column.key), reference = published(row, column);
   cells.push_back(reference ? Markup(value_text(*reference, column.unit)) : Markup());
   cells.push_back(value && reference && *reference != 0

@@ -3,9 +3,12 @@
 
 #include "cli/build_commit.h"
 #include "cli/dry_run.h"
+#include "cli/runs/point_process.h"
 #include "cli/runs/shared_sweep.h"
 #include "core/base/check.h"
+#include "core/base/nearest.h"
 #include "core/text/counted_text.h"
+#include "core/text/quantity_text.h"
 #include "experiments/sweeps/results_file.h"
 #include "experiments/sweeps/summary.h"
 #include "experiments/sweeps/sweep.h"
@@ -84,19 +87,49 @@ std::vector<SweepRow> kept_of_first(RunProcesses& processes, const KeptResults& 
   return rows_from_lines(processes.gather(to_lines(kept.rows())).front(), "the first process");
 }
 
-// The cheap points, and of the others those that earlier runs have answered: a summary does not
-// shrink.
-std::vector<SweepPoint> points_of(const Experiment& experiment, bool quick, const RowOrigin& origin,
-                                  const std::vector<SweepRow>& kept) {
-  if (!quick) return experiment.points(false);
-  std::set<std::string> wanted, keys;
-  for (const SweepPoint& point : experiment.points(true)) wanted.insert(point.name);
-  for (const SweepRow& row : kept) keys.insert(row.key);
+std::vector<std::string> names_of(const std::vector<SweepPoint>& points) {
+  std::vector<std::string> names;
+  for (const SweepPoint& point : points) names.push_back(point.name);
+  return names;
+}
+
+// Those that were named, or the cheap ones.
+std::vector<std::string> wanted_points(const Experiment& experiment, const SweepChoice& choice) {
+  if (choice.points.empty()) return names_of(experiment.points(true));
+  const std::vector<std::string> all = names_of(experiment.points(false));
+  for (const std::string& name : choice.points)
+    require(std::find(all.begin(), all.end(), name) != all.end(), ErrorCode::kUsage,
+            "--point '{}' is no point of {}{}", name, experiment.name, did_you_mean(name, all));
+  return choice.points;
+}
+
+// The points that are wanted, and of the others those that earlier runs have answered: a summary
+// does not shrink.
+std::vector<SweepPoint> points_of(const Experiment& experiment, const SweepChoice& choice,
+                                  const RowOrigin& origin, const std::vector<SweepRow>& kept) {
+  if (!choice.quick && choice.points.empty()) return experiment.points(false);
+  const std::vector<std::string> names = wanted_points(experiment, choice);
+  const std::set<std::string> wanted(names.begin(), names.end());
+  std::set<std::string> keys;
+  for (const SweepRow& row : kept)
+    if (!row.error || row.error->is_answer()) keys.insert(row.key);
   std::vector<SweepPoint> points = experiment.points(false);
   std::erase_if(points, [&](const SweepPoint& point) {
     return !wanted.contains(point.name) && !keys.contains(key_of(experiment.name, point, origin));
   });
   return points;
+}
+
+EvaluatePoint evaluate_of(const Experiment& experiment, const SweepChoice& choice,
+                          const RunProcesses& processes) {
+  if (is_point_process() || choice.point_limit.empty()) return experiment.evaluate;
+  const Duration limit = parse_named("--point-limit", choice.point_limit, parse_duration);
+  require(limit > Duration(), ErrorCode::kUsage, "--point-limit {}: wanted more than nothing",
+          choice.point_limit);
+  require(!processes.are_several(), ErrorCode::kUsage,
+          "--point-limit needs a process of its own for every point, which a launcher's cannot "
+          "have: leave out one of them");
+  return in_own_process(experiment, limit);
 }
 
 // What all processes must mean the same by.
@@ -120,13 +153,17 @@ void write_results(const std::string& folder, const Experiment& experiment,
   write_file_whole(folder + "/summary.json", summary_json(experiment, rows, shapes, figures));
 }
 
-void say_rows(const Experiment& experiment, const std::vector<SweepRow>& rows,
-              const std::vector<ShapeClaim>& shapes, const Console& console) {
+std::string table_text(const Experiment& experiment, const std::vector<SweepRow>& rows) {
   const std::vector<std::vector<std::string>> cells = table_of(experiment, rows);
   TextTable table(cells.front());
   for (std::size_t index = 1; index < cells.size(); ++index) table.add(cells[index]);
+  return table.text();
+}
+
+void say_rows(const Experiment& experiment, const std::vector<SweepRow>& rows,
+              const std::vector<ShapeClaim>& shapes, const Console& console) {
   console.say(experiment.question);
-  console.say(table.text());
+  console.say(experiment.said ? experiment.said(ResultRows(rows)) : table_text(experiment, rows));
   for (const ShapeClaim& shape : shapes)
     console.say(fmt::format("{}: {} ({})", verdict_of(shape), shape.statement, shape.detail));
 }
@@ -172,6 +209,12 @@ std::optional<Error> failure_of(const Experiment& experiment, const std::vector<
                            counted(rows.size(), "point"), first.point.name, first.error->text));
 }
 
+// Without what a folder has.
+std::size_t number_of_points(const Experiment& experiment, const SweepChoice& choice) {
+  const bool is_whole = !choice.quick && choice.points.empty();
+  return is_whole ? experiment.points(false).size() : wanted_points(experiment, choice).size();
+}
+
 }  // namespace
 
 std::vector<std::string> results_of(const Experiment& experiment) {
@@ -183,18 +226,29 @@ std::vector<std::string> results_of(const Experiment& experiment) {
   return files;
 }
 
-ExperimentRun run_experiment(RunProcesses& processes, const Experiment& experiment, bool quick,
-                             const std::string& folder, const CommonOptions& common,
-                             Console& console) {
+std::vector<Option> sweep_options(SweepChoice& choice) {
+  return {{"--quick", &choice.quick, "only the cheap points"},
+          {"--point", &choice.points, "only this one, by its name; repeatable"},
+          {"--point-limit", &choice.point_limit,
+           "30s, 10min: a point that takes longer is ended and kept as failed"}};
+}
+
+ExperimentRun run_experiment(RunProcesses& processes, const Experiment& experiment,
+                             const SweepChoice& choice, const std::string& folder,
+                             const CommonOptions& common, Console& console) {
   std::optional<KeptResults> own;
-  processes.agree_after([&] { own.emplace(folder, experiment, common); });
+  EvaluatePoint evaluate;
+  processes.agree_after([&] {
+    if (!choice.points.empty()) wanted_points(experiment, choice);
+    evaluate = evaluate_of(experiment, choice, processes);
+    own.emplace(folder, experiment, common);
+  });
   if (own->cut_a_line())
     console.note(fmt::format("{}/{}: the last row was cut off, and is computed again", folder,
                              kResultsFile));
   const std::vector<SweepRow> kept = kept_of_first(processes, *own);
   const RowOrigin origin = row_origin();
-  const Sweep sweep = {experiment.name, points_of(experiment, quick, origin, kept),
-                       experiment.evaluate};
+  const Sweep sweep = {experiment.name, points_of(experiment, choice, origin, kept), evaluate};
   if (processes.are_several())
     processes.require_common(
         {{"build", origin.build, ErrorCode::kDevice},
@@ -208,18 +262,20 @@ ExperimentRun run_experiment(RunProcesses& processes, const Experiment& experime
     say_rows(experiment, outcome.rows, shapes, console);
     say_kept(outcome, folder, console);
   }
-  return {body_of(experiment, outcome, shapes).dump(), std::move(failure)};
+  std::string body = body_of(experiment, outcome, shapes).dump();
+  return {std::move(body), outcome.rows, std::move(failure)};
 }
 
-void run_experiment_verb(const Experiment& experiment, bool quick, const CommonOptions& common,
-                         Console& console) {
+void run_experiment_verb(const Experiment& experiment, const SweepChoice& choice,
+                         const CommonOptions& common, Console& console) {
   const auto act = [&](RunProcesses& processes, const CommonOptions& own, Console& own_console) {
     if (own.dry_run)
-      return say_dry_run("experiment",
-                         fmt::format("run {}", counted(experiment.points(quick).size(), "point")),
-                         in_results(own, results_of(experiment)), own_console);
+      return say_dry_run(
+          "experiment",
+          fmt::format("run {}", counted(number_of_points(experiment, choice), "point")),
+          in_results(own, results_of(experiment)), own_console);
     const ExperimentRun run =
-        run_experiment(processes, experiment, quick, own.out, own, own_console);
+        run_experiment(processes, experiment, choice, own.out, own, own_console);
     processes.agree_after([&] {
       if (run.failure) throw *run.failure;
     });

@@ -24,6 +24,7 @@ const OperatorRegistry& builtin_operators() {
     add_rope(built);
     add_attention(built);
     add_attention_chunks(built);
+    add_class_sample(built);
     add_dropout(built);
     add_conv(built);
     add_pool(built);

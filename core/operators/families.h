@@ -22,6 +22,7 @@ void add_norm_pieces(OperatorRegistry& registry);
 void add_rope(OperatorRegistry& registry);
 void add_attention(OperatorRegistry& registry);
 void add_attention_chunks(OperatorRegistry& registry);
+void add_class_sample(OperatorRegistry& registry);
 void add_dropout(OperatorRegistry& registry);
 void add_conv(OperatorRegistry& registry);
 void add_pool(OperatorRegistry& registry);

@@ -1,12 +1,9 @@
-// Rows in parallel, then sums over groups.
+// Sums over groups.
 #include "experiments/accuracy/report.h"
 
-#include "core/base/error.h"
-#include "core/base/parallel.h"
-
 #include <algorithm>
+#include <functional>
 #include <map>
-#include <mutex>
 #include <utility>
 
 namespace sextant {
@@ -87,27 +84,6 @@ GroupReport report_of(std::string name, const std::vector<const ComparedRow*>& r
 }
 
 }  // namespace
-
-std::vector<ComparedRow> compare(std::vector<Observation> runs,
-                                 const std::function<void(std::size_t done)>& progress,
-                                 const std::function<bool(std::size_t row)>& is_own) {
-  std::vector<ComparedRow> rows(runs.size());
-  for (std::size_t i = 0; i < runs.size(); ++i) rows[i].run = std::move(runs[i]);
-  std::mutex mutex;
-  std::size_t done = 0;
-  for_each_in_parallel(rows.size(), [&](std::size_t index) {
-    if (is_own && !is_own(index)) return;
-    ComparedRow& row = rows[index];
-    try {
-      if (row.run.problem.empty()) row.prediction = predict(row.run);
-    } catch (const Error& error) {
-      row.run.problem = error.what();
-    }
-    const std::lock_guard lock(mutex);
-    if (progress) progress(++done);
-  });
-  return rows;
-}
 
 std::vector<GroupReport> summarize_groups(const std::vector<ComparedRow>& rows) {
   std::vector<std::string> names;

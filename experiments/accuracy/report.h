@@ -6,7 +6,6 @@
 #include "experiments/accuracy/statistics.h"
 
 #include <cstddef>
-#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -17,13 +16,6 @@ struct ComparedRow {
   Observation run;
   std::optional<Prediction> prediction;  // nothing: not comparable, run.problem says why
 };
-
-// Predicts every run that has no problem yet, on all cores; a plan that is refused becomes a
-// problem. `progress` hears of finished rows, from any thread but never two at once. Rows that are
-// not `is_own`, where that is given, are left as they are.
-std::vector<ComparedRow> compare(std::vector<Observation> runs,
-                                 const std::function<void(std::size_t done)>& progress,
-                                 const std::function<bool(std::size_t row)>& is_own = {});
 
 struct GroupReport {
   std::string name;
@@ -41,7 +33,6 @@ struct GroupReport {
 std::vector<GroupReport> summarize_groups(const std::vector<ComparedRow>& rows);
 inline constexpr const char* kMegatronGroup = "A100 Megatron-style, all";
 
-std::string to_jsonl(const std::vector<ComparedRow>& rows);
 std::string to_table(const std::vector<GroupReport>& groups);
 // Predicted over measured seconds, both axes logarithmic, one colour per group.
 std::string to_scatter_svg(const std::vector<ComparedRow>& rows);

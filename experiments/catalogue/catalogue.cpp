@@ -8,6 +8,8 @@
 #include "experiments/data_pipeline/data_pipeline.h"
 #include "experiments/hybrid_gpt/hybrid_gpt.h"
 #include "experiments/optimizer_sharding/optimizer_sharding.h"
+#include "experiments/questions/questions.h"
+#include "experiments/signatures/signatures.h"
 #include "experiments/todays_models/todays_models.h"
 #include "experiments/wide_deep/wide_deep.h"
 
@@ -15,9 +17,10 @@ namespace sextant {
 
 std::vector<Experiment> all_experiments() {
   return {
-      boxing_volumes::experiment(), data_pipeline::experiment(), data_parallel::experiment(),
-      class_split::experiment(),    wide_deep::experiment(),     optimizer_sharding::experiment(),
-      hybrid_gpt::experiment(),     ablations::experiment(),     todays_models::experiment()};
+      signatures::experiment(),         boxing_volumes::experiment(), data_pipeline::experiment(),
+      data_parallel::experiment(),      class_split::experiment(),    wide_deep::experiment(),
+      optimizer_sharding::experiment(), hybrid_gpt::experiment(),     ablations::experiment(),
+      todays_models::experiment(),      questions::experiment()};
 }
 
 }  // namespace sextant

@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace sextant::class_split {
@@ -27,6 +28,7 @@ struct Holding {
   std::int64_t devices;
   const char* pin;  // of the head's weight
 };
+constexpr std::int64_t kSplitDevices = 8;
 constexpr std::array<Holding, 3> kHoldings = {
     {{"one", 1, ""}, {"copied", 8, ""}, {"split", 8, " pin=head.weight:(S(1),B)"}}};
 
@@ -46,6 +48,80 @@ SweepPoint point_of(const Holding& holding, std::int64_t classes) {
   SweepPoint point = {.name = name_of(holding.name, classes), .parameters = to_fields(step)};
   point.parameters.emplace_back("classes", static_cast<double>(classes));
   return point;
+}
+
+// Backbones of InsightFace with the classes of MS1MV2 (85,742), in f16.
+struct Backbone {
+  const char* name;
+  const char* model;
+  std::int64_t batch;           // per device
+  double one_rate, split_rate;  // published: on one device, and on eight with the head split
+};
+constexpr std::array<Backbone, 2> kBackbones = {
+    {{"r100", "face-r100", 64, 245.3, 1854}, {"mobile", "mobile-face-net", 256, 1963.6, 14050}}};
+
+std::string backbone_name(const Backbone& backbone, const Holding& holding) {
+  return fmt::format("{}_{}", backbone.name, holding.name);
+}
+
+SweepPoint backbone_point(const Backbone& backbone, const Holding& holding) {
+  const bool is_one = holding.devices == 1, is_copied = std::string(holding.name) == "copied";
+  SweepPoint point = {
+      .name = backbone_name(backbone, holding),
+      .parameters = to_fields({.plan_or_model = backbone.model,
+                               .cluster = "dgx1-v100:nodes=1",
+                               .strategy = fmt::format("dp={} micro_batch={}{}", holding.devices,
+                                                       backbone.batch, holding.pin),
+                               .optimizer = "momentum",
+                               .global_batch = holding.devices * backbone.batch,
+                               .dtype = "f16"})};
+  if (!is_copied)
+    point.reference = {{"samples_per_s", is_one ? backbone.one_rate : backbone.split_rate}};
+  return point;
+}
+
+// R100 until memory ends, with logits of a tenth of the classes of a step.
+constexpr std::array<std::int64_t, 6> kSampledOne = {1'000'000, 1'500'000, 2'000'000,
+                                                     2'500'000, 3'000'000, 4'000'000};
+constexpr std::array<std::int64_t, 6> kSampledSplit = {8'000'000,  10'000'000, 12'000'000,
+                                                       13'500'000, 16'000'000, 20'000'000};
+constexpr double kPublishedOne = 2.0e6, kPublishedSplit = 13.5e6;
+
+std::string sampled_name(std::int64_t devices, std::int64_t classes) {
+  return fmt::format("r100_sampled_{}_{}k", devices, classes / 1000);
+}
+
+SweepPoint sampled_point(std::int64_t devices, std::int64_t classes) {
+  constexpr std::int64_t kShare = 10, kBuckets = 8;
+  SweepPoint point = {
+      .name = sampled_name(devices, classes),
+      .parameters =
+          to_fields({.plan_or_model = fmt::format("face-r100:classes={},sampled={},buckets={}",
+                                                  classes, classes / kShare, kBuckets),
+                     .cluster = "dgx1-v100:nodes=1",
+                     .strategy = fmt::format("dp={} micro_batch={}{}", devices, kBatchPerDevice,
+                                             devices > 1 ? " pin=head.weight:(S(0),B)" : ""),
+                     .optimizer = "momentum",
+                     .global_batch = devices * kBatchPerDevice,
+                     .dtype = "f16"})};
+  point.parameters.emplace_back("classes", static_cast<double>(classes));
+  return point;
+}
+
+// A small net and its head on four CPU ranks, with all classes or a tenth of them.
+SweepPoint measured_face_point(const char* name, const char* sampled, const char* pin) {
+  return {.name = name,
+          .way = ResultWay::kMeasured,
+          .parameters =
+              to_fields({.plan_or_model = fmt::format(
+                             "face_net:blocks=1x1,channels=8x16,strides=2x2,height=16,width=16,"
+                             "stem_channels=8,features=128,classes=40000{}",
+                             sampled),
+                         .cluster = "cpu:ranks=4,memory=2GiB",
+                         .strategy = fmt::format("dp=4 micro_batch=32 pin={}", pin),
+                         .optimizer = "momentum",
+                         .global_batch = 128,
+                         .dtype = "f32"})};
 }
 
 // On four CPU ranks, where the head dwarfs the rest already.
@@ -70,6 +146,16 @@ std::vector<SweepPoint> points(bool quick) {
   for (const Holding& holding : kHoldings)
     for (std::size_t index = 0; index < kClasses.size(); ++index)
       if (!quick || index % 3 == 0) points.push_back(point_of(holding, kClasses[index]));
+  for (const Backbone& backbone : kBackbones)
+    for (const Holding& holding : kHoldings)
+      if (!quick) points.push_back(backbone_point(backbone, holding));
+  for (const std::int64_t classes : kSampledOne)
+    if (!quick) points.push_back(sampled_point(1, classes));
+  for (const std::int64_t classes : kSampledSplit)
+    if (!quick) points.push_back(sampled_point(kSplitDevices, classes));
+  points.push_back(measured_face_point("face_all_cpu", "", "head.weight:(S(1),B)"));
+  points.push_back(
+      measured_face_point("face_sampled_cpu", ",sampled=4000,buckets=4", "head.weight:(S(0),B)"));
   points.push_back(measured_point("copied", ""));
   points.push_back(measured_point("split", kHoldings.back().pin));
   return points;
@@ -95,7 +181,45 @@ ShapeClaim more_fit(const ResultRows& rows) {
                       kClasses.size(), *split, *copied)};
 }
 
-std::vector<ShapeClaim> shapes(const ResultRows& rows) {
+// The most of `tried` that fits with sampled classes; nothing where one was not tried.
+template <std::size_t kCount>
+std::optional<std::int64_t> most_sampled(const ResultRows& rows, std::int64_t devices,
+                                         const std::array<std::int64_t, kCount>& tried) {
+  std::int64_t most = 0;
+  for (const std::int64_t classes : tried) {
+    const std::optional<bool> fits = rows.is_feasible(sampled_name(devices, classes));
+    if (!fits) return std::nullopt;
+    if (*fits) most = classes;
+  }
+  return most;
+}
+
+ShapeClaim sampled_fit(const ResultRows& rows) {
+  const std::string statement =
+      "with sampled classes as many fit as were published, on one device and on eight";
+  const auto one = most_sampled(rows, 1, kSampledOne);
+  const auto split = most_sampled(rows, kSplitDevices, kSampledSplit);
+  if (!one || !split) return {statement, std::nullopt, "a number of classes was not tried"};
+  return {
+      statement,
+      static_cast<double>(*one) >= kPublishedOne && static_cast<double>(*split) >= kPublishedSplit,
+      fmt::format("{} of those tried on one, published {:.0f}; {} on eight, published {:.0f}", *one,
+                  kPublishedOne, *split, kPublishedSplit)};
+}
+
+std::vector<ShapeClaim> backbone_shapes(const ResultRows& rows) {
+  std::vector<ShapeClaim> shapes;
+  for (const Backbone& backbone : kBackbones)
+    shapes.push_back(ratio_shape(
+        rows,
+        fmt::format("{}: eight devices with a split head have more than six times the rate of one",
+                    backbone.name),
+        {"samples_per_s", "samples/s"}, backbone_name(backbone, kHoldings.back()),
+        backbone_name(backbone, kHoldings.front()), {.least = 6}));
+  return shapes;
+}
+
+std::vector<ShapeClaim> head_shapes(const ResultRows& rows) {
   return {
       ratio_shape(rows, "at a million classes the split is at least three times as fast",
                   {"samples_per_s", "samples/s"}, name_of("split", 1'000'000),
@@ -108,6 +232,16 @@ std::vector<ShapeClaim> shapes(const ResultRows& rows) {
                   {"moved_bytes", "bytes moved"}, "split_5k_cpu", "copied_5k_cpu", {.most = 0.5}),
       ratio_shape(rows, "on four CPU ranks the split is faster", {"step_s", "step"}, "split_5k_cpu",
                   "copied_5k_cpu", {.most = 1})};
+}
+
+std::vector<ShapeClaim> shapes(const ResultRows& rows) {
+  std::vector<ShapeClaim> shapes = head_shapes(rows);
+  for (ShapeClaim& shape : backbone_shapes(rows)) shapes.push_back(std::move(shape));
+  shapes.push_back(sampled_fit(rows));
+  shapes.push_back(
+      ratio_shape(rows, "on four CPU ranks a tenth of the classes makes a step shorter",
+                  {"step_s", "step"}, "face_sampled_cpu", "face_all_cpu", {.most = 1}));
+  return shapes;
 }
 
 std::vector<Figure> figures(const ResultRows& rows) {
@@ -136,7 +270,7 @@ Experiment experiment() {
       .expectation =
           "several times as many classes on eight devices, and a higher rate at any number of them",
       .baseline = "data parallelism, while its weights fit",
-      .columns = {{"samples_per_s", "samples", "1/s"},
+      .columns = {{"samples_per_s", "samples", "1/s", "samples_per_s"},
                   {"step_s", "step", "s"},
                   {"memory_bytes", "memory", "B"},
                   {"arena_bytes", "arena", "B"},

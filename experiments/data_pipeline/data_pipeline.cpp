@@ -9,8 +9,10 @@
 #include "experiments/data_pipeline/loader_run.h"
 #include "experiments/data_pipeline/pictures.h"
 #include "experiments/jobs/job.h"
+#include "experiments/sweeps/shapes.h"
 #include "io/images/image_data.h"
 #include "io/training_host.h"
+#include "models/any_model.h"
 #include "simulator/costs/models.h"
 
 #include <fmt/core.h>
@@ -20,6 +22,8 @@
 #include <array>
 #include <filesystem>
 #include <memory>
+#include <optional>
+#include <string>
 #include <system_error>
 #include <utility>
 #include <vector>
@@ -34,8 +38,24 @@ constexpr std::uint64_t kSeed = 0;
 
 std::string size_text(PictureSize size) { return fmt::format("{}x{}", size.width, size.height); }
 
-std::string point_name(PictureSize size, const Loader& loader) {
-  return fmt::format("{} {}", size_text(size), loader.name);
+constexpr const char* kAsBytes = " u8";  // behind the loader in names of points
+
+std::string point_name(PictureSize size, const Loader& loader, bool as_bytes = false) {
+  return fmt::format("{} {}{}", size_text(size), loader.name, as_bytes ? kAsBytes : "");
+}
+
+// The model that takes its images as bytes and normalises them itself; nothing where there is none,
+// or where the question says how they come.
+std::optional<std::string> model_of_bytes(const std::string& model) {
+  if (model.find("input=") != std::string::npos) return std::nullopt;
+  const bool has_settings = model.find(':') != std::string::npos;
+  const std::string of_bytes = fmt::format("{}{}input=u8", model, has_settings ? "," : ":");
+  try {
+    load_any_model(of_bytes);
+  } catch (const Error&) {
+    return std::nullopt;
+  }
+  return of_bytes;
 }
 
 // A folder that goes away, also where something fails.
@@ -133,8 +153,9 @@ PointResult measure(const Question& question, PictureSize size, const Loader& lo
   return result_of(question, own, synthetic, one_core);
 }
 
-SweepPoint point_of(const Question& question, PictureSize size, const Loader& loader) {
-  return {.name = point_name(size, loader),
+SweepPoint point_of(const Question& question, PictureSize size, const Loader& loader,
+                    bool as_bytes = false) {
+  return {.name = point_name(size, loader, as_bytes),
           .way = ResultWay::kMeasured,
           .parameters = {{"model", question.model},
                          {"batch", static_cast<double>(question.batch)},
@@ -152,14 +173,34 @@ std::vector<SweepPoint> points(const Question& question, bool quick) {
     for (const Loader& loader : all_loaders())
       if (!loader.is_synthetic && (!quick || size.width == kSizes.front().width))
         points.push_back(point_of(question, size, loader));
+  if (const auto of_bytes = model_of_bytes(question.model)) {
+    Question bytes = question;
+    bytes.model = *of_bytes;
+    for (const PictureSize size : kSizes)
+      if (!quick || size.width == kSizes.front().width)
+        points.push_back(point_of(bytes, size, all_loaders().back(), true));
+  }
   return points;
 }
 
-PointResult evaluate(const Question& question, const SweepPoint& point) {
+PointResult evaluate(Question question, const SweepPoint& point) {
+  question.model = word_of(point.parameters, "model");
   for (const PictureSize size : kSizes)
     for (const Loader& loader : all_loaders())
-      if (point.name == point_name(size, loader)) return measure(question, size, loader);
+      if (word_of(point.parameters, "size") == size_text(size) &&
+          word_of(point.parameters, "loader") == loader.name)
+        return measure(question, size, loader);
   fail(ErrorCode::kInternal, "'{}' is no point", point.name);
+}
+
+// Two registers with images as floats or as bytes, whichever is the faster; nothing where there is
+// no row of either.
+std::optional<std::string> faster_input(const ResultRows& rows, PictureSize size) {
+  const std::string floats = point_name(size, all_loaders().back());
+  const std::string bytes = point_name(size, all_loaders().back(), true);
+  const auto of_floats = rows.value(floats, "step_s"), of_bytes = rows.value(bytes, "step_s");
+  if (!of_floats && !of_bytes) return std::nullopt;
+  return of_bytes && (!of_floats || *of_bytes < *of_floats) ? bytes : floats;
 }
 
 // That two registers lose less than 3 % to synthetic data, or that the data are said to limit.
@@ -167,14 +208,14 @@ ShapeClaim two_registers(const ResultRows& rows, PictureSize size) {
   ShapeClaim shape = {
       fmt::format("{}: two registers lose less than 3 % to synthetic data", size_text(size)),
       std::nullopt, "its row is missing"};
-  const std::string point = point_name(size, all_loaders().back());
+  const std::string point = faster_input(rows, size).value_or("");
   const auto over = rows.value(point, "over_synthetic");
   if (!over) return shape;
   shape.holds = *over < 0.03;
   for (const SweepRow& row : rows.all())
     if (row.point.name == point)
-      shape.detail =
-          fmt::format("{:+.1f} %; {}", 100 * *over, word_of(row.result.values, "limits"));
+      shape.detail = fmt::format("{}: {:+.1f} %; {}", point, 100 * *over,
+                                 word_of(row.result.values, "limits"));
   return shape;
 }
 
@@ -190,9 +231,17 @@ ShapeClaim more_registers(const ResultRows& rows, PictureSize size) {
   return shape;
 }
 
+ShapeClaim bytes_cost_nothing(const ResultRows& rows, PictureSize size) {
+  return ratio_shape(rows,
+                     fmt::format("{}: images as bytes make a step no longer", size_text(size)),
+                     {"step_s", "step"}, point_name(size, all_loaders().back(), true),
+                     point_name(size, all_loaders().back()), {.most = 1.03});
+}
+
 std::vector<ShapeClaim> shapes(const ResultRows& rows) {
   std::vector<ShapeClaim> shapes;
   for (const PictureSize size : kSizes) {
+    shapes.push_back(bytes_cost_nothing(rows, size));
     shapes.push_back(two_registers(rows, size));
     shapes.push_back(more_registers(rows, size));
   }

@@ -10,7 +10,7 @@ namespace sextant::data_pipeline {
 
 struct Question {
   std::string model =
-      "conv:blocks=1x1,channels=8x16,stem_channels=8,stem_kernel=3,height=32,width=32,classes=10";
+      "conv:blocks=2x2,channels=16x32,stem_channels=16,stem_kernel=3,height=64,width=64,classes=10";
   std::int64_t batch = 8;
   std::int64_t steps = 12;      // of one run of a loader, two of them warm-up
   std::int64_t rounds = 3;      // of a loader and synthetic data in turn

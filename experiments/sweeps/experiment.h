@@ -62,6 +62,8 @@ struct Experiment {
   EvaluatePoint evaluate;
   std::function<std::vector<ShapeClaim>(const ResultRows&)> shapes;
   std::function<std::vector<Figure>(const ResultRows&)> figures = {};  // empty: none
+  // What people are told instead of the table of all rows, which is in table.md; empty: that table.
+  std::function<std::string(const ResultRows&)> said = {};
 };
 
 }  // namespace sextant

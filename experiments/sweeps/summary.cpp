@@ -23,19 +23,27 @@ std::string field_text(const SweepRow& row, const std::string& key) {
   return value.empty() ? word_of(row.point.parameters, key) : value;
 }
 
+// Numbers are compared by their ratio, words by whether they are the same.
+std::string comparison_of(const Column& column, const SweepRow& row) {
+  const std::string published = word_of(row.point.reference, column.reference_key);
+  const std::string own_word = word_of(row.result.values, column.key);
+  if (published.empty() || own_word.empty()) return "";
+  const auto reference = number_of(row.point.reference, column.reference_key);
+  const auto own = number_of(row.result.values, column.key);
+  if (!reference || !own) return own_word == published ? "equal" : "differs";
+  return *reference != 0 ? fmt::format("{:.2f}", *own / *reference) : "";
+}
+
 void append_columns(std::vector<std::string>& cells, const Column& column, const SweepRow& row) {
   cells.push_back(field_text(row, column.key));
   if (column.reference_key.empty()) return;
-  const auto reference = number_of(row.point.reference, column.reference_key);
-  const auto own = number_of(row.result.values, column.key);
-  cells.push_back(reference ? to_text(*reference) : "");
-  cells.push_back(reference && own && *reference != 0 ? fmt::format("{:.2f}", *own / *reference)
-                                                      : "");
+  cells.push_back(word_of(row.point.reference, column.reference_key));
+  cells.push_back(comparison_of(column, row));
 }
 
 bool has_reference(const Column& column, const std::vector<SweepRow>& rows) {
   return std::any_of(rows.begin(), rows.end(), [&](const SweepRow& row) {
-    return number_of(row.point.reference, column.reference_key).has_value();
+    return !word_of(row.point.reference, column.reference_key).empty();
   });
 }
 

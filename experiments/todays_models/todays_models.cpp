@@ -5,6 +5,7 @@
 #include "experiments/jobs/job.h"
 #include "experiments/planned/best_plan.h"
 #include "experiments/planned/planned_step.h"
+#include "experiments/planned/rule_plan.h"
 #include "experiments/sweeps/shapes.h"
 #include "search/search/search.h"
 
@@ -85,39 +86,9 @@ double step_with_links(const Job& job, const Strategy& strategy, double factor) 
   return *number_of(simulate_step(other, strategy).values, "step_s");
 }
 
-// Nothing where it does not fit, or the model cannot be split like this.
-std::optional<PointResult> step_that_fits(const Job& job, const std::string& strategy) {
-  try {
-    return simulate_step(job, parse_strategy(strategy));
-  } catch (const Error& error) {
-    if (error.code() != ErrorCode::kInfeasible && error.code() != ErrorCode::kUsage) throw;
-    return std::nullopt;
-  }
-}
-
-// The first of ever deeper pipelines, and of ever more recomputation, that fits.
-PointResult by_rule(const Job& job) {
-  constexpr std::int64_t kTensorParallel = 8;
-  const std::int64_t rest = job.cluster.num_devices() / kTensorParallel;
-  for (std::int64_t pp = 1; pp <= rest; pp *= 2)
-    for (const char* recompute : {"none", "selective", "full"}) {
-      const std::string strategy =
-          fmt::format("dp={} tp={} pp={} micro_batch=1 zero=1 sp=on recompute={}", rest / pp,
-                      kTensorParallel, pp, recompute);
-      std::optional<PointResult> result = step_that_fits(job, strategy);
-      if (!result) continue;
-      const double seconds = *number_of(result->values, "step_s");
-      result->values.insert(result->values.begin(), {"strategy", strategy});
-      if (const auto share = mfu(job, seconds, job.cluster.num_devices()))
-        result->values.emplace_back("mfu", *share);
-      return *result;
-    }
-  fail(ErrorCode::kInfeasible, "no pipeline of the rule fits");
-}
-
 PointResult evaluate(const SweepPoint& point) {
   if (!word_of(point.parameters, "rule").empty())
-    return by_rule(make_job(planned_step_from(point.parameters)));
+    return rule_plan(make_job(planned_step_from(point.parameters)), RuleDepth::kAsMemoryAsks);
   const Job job = make_job(planned_step_from(point.parameters));
   SearchLimits limits;
   limits.patience = std::llround(number_of(point.parameters, "patience").value_or(kPatience));

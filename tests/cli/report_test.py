@@ -203,6 +203,12 @@ def check_experiment_page(program):
                  "infeasible", "1.03", "has no end and is left out", "1 row of other experiments"):
         expect(part in page.text, f"the page of an experiment has no '{part}'")
     expect("1.625" not in page.text, "a row that a later one replaces is shown")
+    columns = [{"key": "y", "title": "Y", "unit": "", "reference": "y"}]
+    write_experiment(program, [row("a", values={"y": "S(0)"}, reference={"y": "S(0)"}), row("b", values={"y": "B"}, reference={"y": HOSTILE})],
+                     {"columns": columns})
+    words = page_of(program, "toy").text
+    expect("equal" in words and "differs" in words and "S(0)" in words, "published words are not compared")
+    write_experiment(program, rows, tail='{"schema": "sextant.res')
     expect("img" in page.tags, "a figure of the experiment is not shown")
 
     def refused(*parts, what="toy"):

@@ -1,6 +1,7 @@
 // The accuracy report: what is read, what is refused, what is left out, and how far we are off.
 #include "core/base/error.h"
 #include "core/text/json_reader.h"
+#include "experiments/accuracy/accuracy_sweep.h"
 #include "experiments/accuracy/csv_table.h"
 #include "experiments/accuracy/laboratory.h"
 #include "experiments/accuracy/peer_models.h"
@@ -19,6 +20,12 @@
 
 namespace sextant::accuracy_test {
 namespace {
+
+std::vector<ComparedRow> compare(const std::vector<Observation>& runs) {
+  const Experiment experiment = accuracy_experiment(runs);
+  return compared_rows(
+      runs, run_sweep({experiment.name, experiment.points(false), experiment.evaluate}, {}).rows);
+}
 
 // ---------------------------------------------------------------- tables
 
@@ -143,19 +150,19 @@ TEST_CASE("what a source leaves out is known of its program") {
 
 TEST_CASE("products of 8 bits are faster, and refused where a card has none") {
   const auto step = [](const std::string& precision) {
-    return compare(read_published(bridge_row(precision, "DGX-H100"), "runs.csv"), {}).at(0);
+    return compare(read_published(bridge_row(precision, "DGX-H100"), "runs.csv")).at(0);
   };
   const ComparedRow narrow = step("FP8"), wide = step("BF16");
   REQUIRE(narrow.prediction.has_value());
   REQUIRE(wide.prediction.has_value());
   CHECK(narrow.prediction->kernels_s.at("attention") == wide.prediction->kernels_s.at("attention"));
-  const auto ampere = compare(read_published(bridge_row("FP8", "A100-SXM"), "runs.csv"), {});
+  const auto ampere = compare(read_published(bridge_row("FP8", "A100-SXM"), "runs.csv"));
   CHECK(ampere.at(0).run.problem == "device 'A100-SXM4-80GB' has no products of 8 bits");
 }
 
 // Kinds of kernels add up to what ranks compute and update; nothing else runs beside.
 TEST_CASE("kinds of kernels add up to the compute of a step") {
-  const auto rows = compare(read_published(with_row("r9994", "1f1b", "2", "fp16"), "runs.csv"), {});
+  const auto rows = compare(read_published(with_row("r9994", "1f1b", "2", "fp16"), "runs.csv"));
   REQUIRE(rows.at(0).prediction.has_value());
   const Prediction& prediction = *rows[0].prediction;
   double sum = 0;
@@ -226,7 +233,7 @@ TEST_CASE("calibration rows and refused plans count in no average") {
   std::string text = with_row("r9998", "1f1b", "2", "fp16");
   text += with_row("r0024", "1f1b", "2", "fp16").substr(kHeader.size());
   text += with_row("r9999", "1f1b", "5", "fp16").substr(kHeader.size());
-  const auto rows = compare(read_published(text, "runs.csv"), {});
+  const auto rows = compare(read_published(text, "runs.csv"));
   REQUIRE(rows.size() == 3);
   REQUIRE(rows[0].prediction);
   CHECK(rows[0].prediction->step_s > 0);
@@ -241,16 +248,42 @@ TEST_CASE("calibration rows and refused plans count in no average") {
   CHECK(groups[0].calibration == 1);
   CHECK(groups[0].time.rows == 1);
   CHECK(groups[1].name == kMegatronGroup);
-  const std::string lines = to_jsonl(rows);
-  CHECK(std::count(lines.begin(), lines.end(), '\n') == 3);
-  CHECK(lines.find("\"comparable\":false,\"reason\":") != std::string::npos);
+}
+
+TEST_CASE(
+    "a run is a point with what was measured beside it, and one that cannot be is an answer") {
+  std::string text = with_row("r9998", "1f1b", "2", "fp16");
+  text += with_row("r9999", "1f1b", "5", "fp16").substr(kHeader.size());
+  const std::vector<Observation> runs = read_published(text, "runs.csv");
+  const Experiment experiment = accuracy_experiment(runs);
+  const SweepOutcome found =
+      run_sweep({experiment.name, experiment.points(false), experiment.evaluate}, {});
+  REQUIRE(found.rows.size() == 2);
+  const SweepRow& row = found.rows[0];
+  CHECK(row.point.name == "r9998");
+  CHECK(number_of(row.point.reference, "step_s") == runs[0].step_s);
+  CHECK_FALSE(word_of(row.point.parameters, "strategy").empty());
+  double kernels = 0;
+  for (const auto& [name, value] : row.result.values)
+    if (name.starts_with("kernels.")) kernels += std::get<double>(value);
+  CHECK(kernels > 0);
+  REQUIRE(found.rows[1].error.has_value());
+  CHECK(found.rows[1].error->is_answer());
+  // A second sweep computes neither, and says the same.
+  const SweepOutcome again = run_sweep(
+      {experiment.name, experiment.points(false), experiment.evaluate}, {}, {.kept = found.rows});
+  CHECK(again.reused == 2);
+  const std::vector<ShapeClaim> claims = experiment.shapes(ResultRows(again.rows));
+  REQUIRE(claims.size() == 2);
+  CHECK(claims[0].holds.has_value());
+  CHECK_FALSE(claims[1].holds.has_value());
 }
 
 TEST_CASE("a prediction does not depend on what else is predicted") {
   const std::string one = with_row("r9998", "1f1b", "2", "fp16");
   const std::string both = one + with_row("r9997", "1f1b", "4", "fp16").substr(kHeader.size());
-  const auto alone = compare(read_published(one, "runs.csv"), {});
-  const auto beside = compare(read_published(both, "runs.csv"), {});
+  const auto alone = compare(read_published(one, "runs.csv"));
+  const auto beside = compare(read_published(both, "runs.csv"));
   CHECK(alone[0].prediction->step_s == beside[0].prediction->step_s);
   CHECK(beside[1].prediction->step_s != beside[0].prediction->step_s);
 }
@@ -262,7 +295,7 @@ TEST_CASE("GPT 18.4B on 256 A100s takes the 9.4 s that Megatron-LM published, to
       kHeader +
       "r9996,megatron-sc21-t1,GPT-18.4B,gpt,40,6144,48,48,24576,51200,2048,256,A100-SXM,fp16,"
       "8x HDR200 IB per node (Selene),1024,8,8,1,1,1,32,1,none,0,full-uniform,0,9.399,,,,\n";
-  const auto rows = compare(read_published(row, "runs.csv"), {});
+  const auto rows = compare(read_published(row, "runs.csv"));
   REQUIRE(rows.at(0).prediction.has_value());
   CHECK(std::abs(rows[0].prediction->step_s / 9.399 - 1) < 0.06);
 }
@@ -279,7 +312,7 @@ TEST_CASE("Megatron runs on A100s are predicted within 8 %, memory never 3 % too
           doctest::skip(!has_shared_data())) {
   auto runs = read_published(read_text_file(shared_folder() + "published_runs.csv"), "runs.csv");
   std::erase_if(runs, [](const Observation& run) { return !run.is_megatron_a100; });
-  const auto groups = summarize_groups(compare(std::move(runs), {}));
+  const auto groups = summarize_groups(compare(std::move(runs)));
   const GroupReport& all = groups.back();
   REQUIRE(all.name == kMegatronGroup);
   CHECK(all.time.rows >= 90);

@@ -4,6 +4,7 @@
 #include "models/any_model.h"
 #include "models/class_head.h"
 #include "models/conv_net.h"
+#include "models/face_net.h"
 #include "models/wide_deep.h"
 
 #include <doctest/doctest.h>
@@ -120,7 +121,7 @@ TEST_CASE("the head of a classifier is cut by classes, its features are not") {
 
 TEST_CASE("every built-in of any architecture reads back from its own JSON and can be built") {
   const std::vector<std::string> names = all_builtin_names();
-  CHECK(names.size() == builtin_model_names().size() + 5);
+  CHECK(names.size() == builtin_model_names().size() + 7);
   for (const std::string& name : names) {
     CAPTURE(name);
     const AnyModel model = load_any_model(name);
@@ -144,6 +145,46 @@ TEST_CASE("parameters and FLOPs of the other architectures are those of their si
   CHECK(count_parameters(load_any_model("wide-deep")) ==
         10'000 + 1'600'000 + (429 + 1) * 1024 + 2 * 1025 * 1024 + 1025);
   CHECK(count_parameters(load_any_model("class-head-1m")) == 513 * 512 + 512'000'000);
+}
+
+TEST_CASE("the nets of faces have the published shapes, and as many parameters as their layers") {
+  const LogicalGraph r100 = build_graph(face_r100(), 2, DType::kF32);
+  CHECK(shape(r100, "stem") == Shape{2, 64, 112, 112});
+  CHECK(shape(r100, "layer1.conv1") == Shape{2, 64, 112, 112});
+  CHECK(shape(r100, "layer1.conv2") == Shape{2, 64, 56, 56});
+  CHECK(shape(r100, "layer49.residual") == Shape{2, 512, 7, 7});
+  CHECK(shape(r100, "vector") == Shape{2, 512});
+  CHECK(shape(r100, "head") == Shape{2, 85'742});
+  CHECK(r100.num_layers() == 51);
+  // 65.2 million in the backbone: the published 65.16 M without the weight of the last norm.
+  CHECK(count_parameters(r100) == 65'155'648 + 512 * 85'742);
+  const LogicalGraph mobile = build_graph(mobile_face_net(), 2, DType::kF32);
+  CHECK(shape(mobile, "stem") == Shape{2, 64, 56, 56});
+  CHECK(shape(mobile, "layer1.depthwise") == Shape{2, 128, 28, 28});
+  CHECK(shape(mobile, "layer1.depthwise.weight") == Shape{128, 1, 3, 3});
+  CHECK(shape(mobile, "last") == Shape{2, 512, 7, 7});
+  CHECK(shape(mobile, "window") == Shape{2, 512, 1, 1});
+  CHECK(shape(mobile, "vector") == Shape{2, 128});
+  CHECK_FALSE(mobile.find_op("layer1.residual").has_value());
+  CHECK(mobile.find_op("layer2.residual").has_value());
+  CHECK(count_parameters(mobile) == 1'003'136 + 128 * 85'742);
+  CHECK(unit_of(load_any_model("face-r100")) == SampleUnit::kImages);
+}
+
+TEST_CASE("with sampled classes a net of faces has logits of these alone") {
+  const AnyModel model = load_any_model("face-r100:classes=80000,sampled=8000");
+  const LogicalGraph graph = build_graph(std::get<FaceNetConfig>(model), 2, DType::kF16);
+  CHECK(shape(graph, "head.weight") == Shape{80'000, 512});
+  CHECK(shape(graph, "head.rows") == Shape{8'000, 512});
+  CHECK(shape(graph, "head") == Shape{2, 8'000});
+  CHECK(graph.op(*graph.find_op("head.weight")).parameter->tensor_parallel_dim == 0);
+  const auto refused = [](const char* word, const char* why) {
+    CHECK_THROWS_WITH_AS(load_any_model(word), doctest::Contains(why), Error);
+  };
+  refused("face-r100:sampled=8000", "8 buckets do not divide 85742 classes");
+  refused("face-r100:classes=80000,sampled=88000", "88000 of 80000 classes are taken");
+  refused("face-r100:strides=2x2", "4 groups of blocks with 4 numbers of channels, 2 strides");
+  refused("face-r100:height=96", "images of 96 x 112");
 }
 
 TEST_CASE("one word gives any architecture, or changes a built-in") {

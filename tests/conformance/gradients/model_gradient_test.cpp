@@ -2,6 +2,7 @@
 // differences: the model builder, autodiff and every rule together.
 #include "models/class_head.h"
 #include "models/conv_net.h"
+#include "models/face_net.h"
 #include "models/model.h"
 #include "models/wide_deep.h"
 #include "tests/conformance/gradients/gradient_check.h"
@@ -125,6 +126,40 @@ TEST_CASE("every parameter of a small conv net has the gradient of its loss") {
   for (const bool bottleneck : {false, true})
     CHECK(check_gradients(problem_of(build_graph(small_conv_net(bottleneck), 3, DType::kF64)), 6) >
           0.1);
+}
+
+FaceNetConfig small_face_net(bool is_mobile, std::int64_t sampled) {
+  FaceNetConfig config{.name = "small-face",
+                       .image_channels = 2,
+                       .height = 8,
+                       .width = 8,
+                       .stem_channels = 3,
+                       .stem_depthwise = is_mobile,
+                       .blocks = {1, 2},
+                       .channels = {3, 4},
+                       .strides = {2, 2},
+                       .expansions = {},
+                       .features = 5,
+                       .classes = 12,
+                       .sampled = sampled,
+                       .buckets = 3,
+                       // Norms over few values bend the loss more than a difference follows.
+                       .norm_epsilon = 0.5,
+                       .initializer_range = 0.5};
+  if (is_mobile) {
+    config.expansions = {2, 1};
+    config.last_channels = 6;
+  }
+  return config;
+}
+
+TEST_CASE("every parameter of a small net of faces has the gradient of its loss") {
+  for (const bool is_mobile : {false, true})
+    CHECK(check_gradients(problem_of(build_graph(small_face_net(is_mobile, 0), 5, DType::kF64)),
+                          4) > 0.1);
+  // Of a sample the classes of the labels and others; rows that nobody took have no gradient.
+  CHECK(check_gradients(problem_of(build_graph(small_face_net(false, 9), 5, DType::kF64)), 4) >
+        0.1);
 }
 
 TEST_CASE("every parameter of a small wide and deep model has the gradient of its loss") {

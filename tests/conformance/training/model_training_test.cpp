@@ -1,6 +1,7 @@
 // Every architecture, in small: any strategy trains it as one rank does.
 #include "models/class_head.h"
 #include "models/conv_net.h"
+#include "models/face_net.h"
 #include "models/wide_deep.h"
 #include "tests/conformance/training/law_compare.h"
 #include "tests/conformance/training/training_runs.h"
@@ -116,6 +117,31 @@ TEST_CASE("a conv net trains alike under every strategy that leaves its batches 
     check_strategies(case_of(tiny_conv_net(bottleneck)), "micro_batch=4",
                      {"dp=2 micro_batch=2", "dp=4 micro_batch=1", "tp=2 micro_batch=4",
                       "dp=2 tp=2 micro_batch=2 zero=1", "dp=2 pp=2 micro_batch=2 schedule=zb-h1",
+                      "dp=2 micro_batch=2 recompute=full"});
+  }
+}
+
+TEST_CASE("a net of faces with sampled classes trains alike, its classes split or not") {
+  FaceNetConfig config{.name = "tiny-face",
+                       .image_channels = 2,
+                       .height = 8,
+                       .width = 8,
+                       .stem_channels = 3,
+                       .blocks = {1, 1},
+                       .channels = {3, 4},
+                       .strides = {2, 2},
+                       .expansions = {},
+                       .features = 5,
+                       .classes = 24,
+                       .sampled = 16,
+                       .buckets = 4,
+                       .initializer_range = 0.3};
+  for (const bool is_mobile : {false, true}) {
+    CAPTURE(is_mobile);
+    if (is_mobile) config.expansions = {2, 1}, config.last_channels = 6;
+    check_strategies(case_of(config), "micro_batch=4",
+                     {"dp=2 micro_batch=2 pin=head.weight:(S(0),B)", "tp=2 micro_batch=4",
+                      "dp=4 micro_batch=1 pin=head.weight:(S(0),B)", "dp=2 tp=2 micro_batch=2",
                       "dp=2 micro_batch=2 recompute=full"});
   }
 }

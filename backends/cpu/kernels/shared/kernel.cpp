@@ -55,6 +55,7 @@ KernelTable reference_kernels() {
   add_normalization_kernels(table);
   add_norm_piece_kernels(table);
   add_attention_kernels(table);
+  add_class_sample_kernels(table);
   add_dropout_kernels(table);
   add_conv_kernels(table);
   add_pool_kernels(table);
@@ -81,6 +82,7 @@ KernelTable fast_kernels() {
   add_fast_elementwise_kernels(table);
   add_fast_normalization_kernels(table);
   add_fast_attention_kernels(table);
+  add_fast_class_sample_kernels(table);
   add_fast_embedding_kernels(table);
   add_fast_loss_kernels(table);
   add_fast_optimizer_kernels(table);
