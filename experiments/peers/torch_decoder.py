@@ -82,11 +82,49 @@ class Mlp(nn.Module):
         return functional.dropout(y, self.dropout) if self.dropout else y
 
 
+class Experts(nn.Module):
+    """Every token through its `top_k` experts, none dropped: tokens are sorted by expert, products are of groups of any size."""
+
+    def __init__(self, model):
+        super().__init__()
+        if model["shares"] > 1 or model["mlp"] != "swiglu":
+            raise SystemExit("experts are gated and of one rank here")
+        self.count, self.top_k, self.normalized = model["experts"], model["top_k"], model["normalized_experts"]
+        self.router = nn.Linear(model["hidden"], self.count, bias=False)
+        self.up = nn.Parameter(torch.empty(self.count, model["hidden"], 2 * model["ffn"]))
+        self.down = nn.Parameter(torch.empty(self.count, model["ffn"], model["hidden"]))
+
+    def forward(self, x):
+        tokens = x.flatten(0, 1)
+        scores = self.router(tokens).float()
+        if not self.normalized:
+            scores = scores.softmax(-1)
+        weights, chosen = scores.topk(self.top_k, dim=-1)
+        weights = (weights.softmax(-1) if self.normalized else weights).flatten()
+        order = chosen.flatten().argsort(stable=True)
+        counts = (chosen.flatten()[:, None] == torch.arange(self.count, device=x.device)).sum(0)
+        ends = counts.cumsum(0).to(torch.int32)
+        source = order // self.top_k
+        gate, up = grouped(tokens[source], self.up, ends).chunk(2, dim=-1)
+        y = grouped(functional.silu(gate) * up, self.down, ends) * weights[order].to(x.dtype)[:, None]
+        return torch.zeros_like(tokens).index_add(0, source, y.to(tokens.dtype)).view_as(x)
+
+
+def grouped(rows_of_groups, weight, ends):
+    """Rows up to ends[g] times the g-th matrix; a loop where there are no grouped products (on processors, for a trial)."""
+    weight, rows_of_groups = weight.to(torch.bfloat16), rows_of_groups.to(torch.bfloat16)
+    if rows_of_groups.is_cuda:
+        return torch._grouped_mm(rows_of_groups, weight, offs=ends)
+    parts = torch.tensor_split(rows_of_groups, ends[:-1].tolist())
+    return torch.cat([part @ matrix for part, matrix in zip(parts, weight)])
+
+
 class Layer(nn.Module):
     def __init__(self, model, dropout):
         super().__init__()
         self.first, self.second = norm_of(model), norm_of(model)
-        self.attention, self.mlp = Attention(model, dropout), Mlp(model, dropout)
+        self.attention = Attention(model, dropout)
+        self.mlp = Experts(model) if model.get("experts") else Mlp(model, dropout)
 
     def forward(self, x, tables):
         x = x + self.attention(self.first(x), tables)
@@ -232,9 +270,6 @@ def main():
     arguments = parser.parse_args()
     with open(arguments.model) as file:
         model = json.load(file)
-    if model.get("experts"):
-        raise SystemExit("models with experts are not covered")
-
     if (arguments.strategy == "none") != (ranks.RANKS == 1):
         raise SystemExit(f"{ranks.RANKS} ranks under --strategy {arguments.strategy}")
     model["shares"] = ranks.RANKS if arguments.strategy == "tp" else 1

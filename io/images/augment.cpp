@@ -71,14 +71,16 @@ template <typename Store>
 void AugmentedImage::interpolate(std::int64_t channel, std::int64_t row, std::int64_t from,
                                  std::int64_t to, const Store& store) const {
   const Between rows = between(row, height_, window_.top, window_.height);
+  const std::uint8_t* const upper = pixels_.from(rows.first, channel);
+  const std::uint8_t* const lower = pixels_.from(rows.second, channel);
   for (std::int64_t element = from; element < to; ++element) {
     const Between& columns = columns_[static_cast<std::size_t>(element)];
-    const auto mixed = [&](std::int64_t of_row) {
-      const auto left = static_cast<float>(pixels_.at(of_row, columns.first, channel));
-      const auto right = static_cast<float>(pixels_.at(of_row, columns.second, channel));
+    const auto mixed = [&](const std::uint8_t* of_row) {
+      const auto left = static_cast<float>(of_row[3 * columns.first]);
+      const auto right = static_cast<float>(of_row[3 * columns.second]);
       return left + (right - left) * columns.share;
     };
-    const float above = mixed(rows.first), below = mixed(rows.second);
+    const float above = mixed(upper), below = mixed(lower);
     store(above + (below - above) * rows.share, element - from);
   }
 }

@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
-#include <utility>
+#include <optional>
 
 namespace sextant {
 namespace {
@@ -20,26 +20,21 @@ std::int64_t position_of(const InputPart& part, std::size_t row) {
   return part.first_position + part.box.dims[0].offset + static_cast<std::int64_t>(row);
 }
 
+// `Element` is float or a byte.
 template <typename Element>
 void write_elements(const AugmentedImage& image, const Shard& box, std::byte* to) {
   const Interval &channels = box.dims[1], &rows = box.dims[2], &columns = box.dims[3];
-  std::vector<float> values(static_cast<std::size_t>(columns.extent));
-  std::vector<Element> elements(values.size());
-  for (std::int64_t channel = channels.offset; channel < channels.end(); ++channel)
-    for (std::int64_t row = rows.offset; row < rows.end(); ++row) {
-      image.row(channel, row, columns.offset, columns.end(), values.data());
-      elements.assign(values.begin(), values.end());
-      std::memcpy(to, elements.data(), elements.size() * sizeof(Element));
-      to += elements.size() * sizeof(Element);
-    }
-}
-
-void write_bytes(const AugmentedImage& image, const Shard& box, std::byte* to) {
-  const Interval &channels = box.dims[1], &rows = box.dims[2], &columns = box.dims[3];
-  auto* values = reinterpret_cast<std::uint8_t*>(to);
+  auto* values = reinterpret_cast<Element*>(to);
   for (std::int64_t channel = channels.offset; channel < channels.end(); ++channel)
     for (std::int64_t row = rows.offset; row < rows.end(); ++row, values += columns.extent)
       image.row(channel, row, columns.offset, columns.end(), values);
+}
+
+void write_doubles(const AugmentedImage& image, const Shard& box, std::byte* to) {
+  const auto count = static_cast<std::size_t>(box.elements() / box.dims[0].extent);
+  std::vector<float> values(count);
+  write_elements<float>(image, box, reinterpret_cast<std::byte*>(values.data()));
+  std::copy(values.begin(), values.end(), reinterpret_cast<double*>(to));
 }
 
 void write_nothing(DType dtype, const Shard& box, std::span<std::byte> bytes) {
@@ -66,9 +61,9 @@ void write_sample(const Pixels* pixels, const InputPart& part, std::int64_t posi
                              window_of_sample(pixels->width, pixels->height, part.seed, position),
                              shape[3], shape[2]);
   if (part.type.dtype == DType::kU8)
-    write_bytes(image, part.box, bytes.data());
+    write_elements<std::uint8_t>(image, part.box, bytes.data());
   else if (part.type.dtype == DType::kF64)
-    write_elements<double>(image, part.box, bytes.data());
+    write_doubles(image, part.box, bytes.data());
   else
     write_elements<float>(image, part.box, bytes.data());
 }
@@ -91,24 +86,25 @@ void ImageStages::act(std::string_view kind, const InputPart& part, std::int64_t
 
 void ImageStages::read(const InputPart& part, std::int64_t content) {
   auto& rows = encoded_[slot(content)];
-  rows.assign(rows_of(part), std::nullopt);
+  rows.resize(rows_of(part));
   const SampleOrder order(order_, part.seed, images_.size(), part.global_batch, name_);
   for_each_in_parallel(rows.size(), [&](std::size_t row) {
-    const std::int64_t position = position_of(part, row);
-    const std::optional<std::int64_t> record = order.record_at(position);
+    const std::optional<std::int64_t> record = order.record_at(position_of(part, row));
+    rows[row].is_there = record.has_value();
     if (!record) return;
     const EncodedImage image = images_.encoded(*record);
-    rows[row] = Encoded{{image.bytes.begin(), image.bytes.end()}, images_.name(*record), position};
+    rows[row].bytes.assign(image.bytes.begin(), image.bytes.end());
+    rows[row].name = images_.name(*record);
   });
 }
 
 void ImageStages::decode(std::int64_t content) {
   const auto& from = encoded_[slot(content)];
   auto& rows = decoded_[slot(content)];
-  rows.assign(from.size(), std::nullopt);
+  rows.resize(from.size());
   for_each_in_parallel(rows.size(), [&](std::size_t row) {
-    if (from[row])
-      rows[row] = Decoded{decoded_jpeg(from[row]->bytes, from[row]->name), from[row]->position};
+    rows[row].is_there = from[row].is_there;
+    if (from[row].is_there) decode_jpeg(from[row].bytes, from[row].name, rows[row].pixels);
   });
 }
 
@@ -121,7 +117,7 @@ void ImageStages::augment(const InputPart& part, std::int64_t content) {
   if (size == 0) return;
   const std::size_t of_row = size / from.size();
   for_each_in_parallel(from.size(), [&](std::size_t row) {
-    write_sample(from[row] ? &from[row]->pixels : nullptr, part, position_of(part, row),
+    write_sample(from[row].is_there ? &from[row].pixels : nullptr, part, position_of(part, row),
                  std::span(bytes).subspan(row * of_row, of_row));
   });
 }
@@ -130,7 +126,11 @@ void ImageStages::deliver(std::int64_t content, std::span<std::byte> bytes) {
   const std::vector<std::byte>& from = augmented_[slot(content)];
   require(from.size() == bytes.size(), ErrorCode::kInternal,
           "a register of {} bytes for {} bytes of samples", bytes.size(), from.size());
-  std::copy(from.begin(), from.end(), bytes.begin());
+  constexpr std::size_t kPiece = std::size_t{1} << 22;
+  for_each_in_parallel((from.size() + kPiece - 1) / kPiece, [&](std::size_t piece) {
+    const std::size_t begin = piece * kPiece, size = std::min(kPiece, from.size() - begin);
+    std::memcpy(bytes.data() + begin, from.data() + begin, size);
+  });
 }
 
 }  // namespace sextant

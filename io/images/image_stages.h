@@ -10,7 +10,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -31,18 +30,19 @@ class ImageStages final : public SampleStages {
   void deliver(std::int64_t content, std::span<std::byte> bytes) override;
 
  private:
-  // One sample of a batch; nothing: it only fills the batch up.
+  // One sample of a batch; `is_there` or it only fills the batch up. What a register has taken of
+  // memory stays with it: half a MiB for each sample of each batch would be as many page faults.
   struct Encoded {
+    bool is_there = false;
     std::vector<std::byte> bytes;
     std::string name;
-    std::int64_t position = 0;
   };
   struct Decoded {
+    bool is_there = false;
     Pixels pixels;
-    std::int64_t position = 0;
   };
   template <typename Value>
-  using Ring = std::vector<std::vector<std::optional<Value>>>;  // by register, by row
+  using Ring = std::vector<std::vector<Value>>;  // by register, by row
 
   void read(const InputPart& part, std::int64_t content);
   void decode(std::int64_t content);

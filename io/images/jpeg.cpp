@@ -37,7 +37,7 @@ void require_done(int result, const Handle& handle, const std::string& name) {
 
 bool has_jpeg() { return true; }
 
-Pixels decoded_jpeg(std::span<const std::byte> bytes, const std::string& name) {
+void decode_jpeg(std::span<const std::byte> bytes, const std::string& name, Pixels& pixels) {
   const Handle handle(tjInitDecompress());
   require(handle != nullptr, ErrorCode::kDevice, "libjpeg-turbo: {}", tjGetErrorStr2(nullptr));
   int width = 0, height = 0, subsampling = 0, colours = 0;
@@ -49,12 +49,12 @@ Pixels decoded_jpeg(std::span<const std::byte> bytes, const std::string& name) {
   require(width > 0 && height > 0 && std::int64_t{width} * height <= kMostPixels,
           ErrorCode::kBadInput, "{}: {} x {} pixels, read are at most {}", name, width, height,
           kMostPixels);
-  Pixels pixels{width, height, {}};
+  pixels.width = width;
+  pixels.height = height;
   pixels.values.resize(static_cast<std::size_t>(std::int64_t{3} * width * height));
   require_done(tjDecompress2(handle.get(), as_chars(bytes), bytes.size(), pixels.values.data(),
                              width, 0, height, TJPF_RGB, 0),
                handle, name);
-  return pixels;
 }
 
 std::vector<std::byte> encoded_jpeg(const Pixels& pixels, int quality) {
@@ -83,9 +83,18 @@ namespace {
 }  // namespace
 
 bool has_jpeg() { return false; }
-Pixels decoded_jpeg(std::span<const std::byte> /*bytes*/, const std::string& /*name*/) { refuse(); }
+void decode_jpeg(std::span<const std::byte> /*bytes*/, const std::string& /*name*/,
+                 Pixels& /*pixels*/) {
+  refuse();
+}
 std::vector<std::byte> encoded_jpeg(const Pixels& /*pixels*/, int /*quality*/) { refuse(); }
 
 #endif
+
+Pixels decoded_jpeg(std::span<const std::byte> bytes, const std::string& name) {
+  Pixels pixels;
+  decode_jpeg(bytes, name, pixels);
+  return pixels;
+}
 
 }  // namespace sextant

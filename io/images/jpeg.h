@@ -16,7 +16,11 @@ struct Pixels {
   std::int64_t width = 0, height = 0;
   std::vector<std::uint8_t> values;
   std::uint8_t at(std::int64_t row, std::int64_t column, std::int64_t channel) const {
-    return values[static_cast<std::size_t>((row * width + column) * 3 + channel)];
+    return from(row, channel)[3 * column];
+  }
+  // The channel of the row's first pixel; that of the next one lies 3 further.
+  const std::uint8_t* from(std::int64_t row, std::int64_t channel) const {
+    return values.data() + row * width * 3 + channel;
   }
 };
 
@@ -25,6 +29,8 @@ bool has_jpeg();
 
 // Grey images become three equal channels. Throws Error(kBadInput) naming `name`: no JPEG, damaged,
 // cut off, of more than kMostPixels, in colours of printing (CMYK).
+// `pixels` keeps what memory it has.
+void decode_jpeg(std::span<const std::byte> bytes, const std::string& name, Pixels& pixels);
 Pixels decoded_jpeg(std::span<const std::byte> bytes, const std::string& name);
 
 // `quality` is 1 to 100.

@@ -10,8 +10,10 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -180,6 +182,62 @@ TEST_CASE("a batch that is filled up has ignored labels and grey images") {
   for (std::size_t i = 0; i < bytes.size(); ++i)
     CHECK(bytes[i] == std::array<std::uint8_t, 3>{124, 116, 104}[i / 64]);
   CHECK(data->depends_on_batch());
+}
+
+// Images of several sizes, rows that only fill up, f32, f64 and bytes; 20 is no multiple of a
+// piece.
+TEST_CASE("stages whose registers are used again make what is made at once") {
+  if (!has_jpeg()) return;
+  const DataFolder folder("sextant_images_stages");
+  for (int i = 0; i < 7; ++i)
+    folder.write("c/" + std::to_string(i) + ".jpg",
+                 jpeg_of(static_cast<std::uint8_t>(30 * i), 12 + 5 * ((i * 3) % 7), 9 + 4 * i));
+  constexpr std::int64_t kBatch = 3, kContents = 9;
+  const auto data = open_data({folder.path.string(), "", "file last_batch=pad"});
+  for (const DType dtype : {DType::kF32, DType::kF64, DType::kU8})
+    for (const std::int32_t registers : {1, 2, 3}) {
+      const Actor input = input_named("images", 0);
+      const TensorType type{Shape{kBatch, 3, 20, 20}, dtype};
+      const Shard box{{{0, kBatch}, {0, 3}, {0, 20}, {0, 20}}};
+      const auto stages = data->stages(registers);
+      const auto part_of = [&](std::int64_t content) {
+        return InputPart{input, type, box, content * kBatch, kBatch, 3};
+      };
+      const auto size = static_cast<std::size_t>((box.elements() * size_of(dtype)).value);
+      for (std::int64_t first = 0; first < kContents; first += registers) {
+        const std::int64_t end = std::min<std::int64_t>(first + registers, kContents);
+        for (const std::string& kind : data->stage_kinds())
+          for (std::int64_t content = first; content < end; ++content)
+            stages->act(kind, part_of(content), content);
+        for (std::int64_t content = first; content < end; ++content) {
+          std::vector<std::byte> staged(size), whole(size);
+          stages->deliver(content, staged);
+          data->fill(part_of(content), whole);
+          CAPTURE(content);
+          CHECK(staged == whole);
+        }
+      }
+    }
+}
+
+// More than one piece of what is copied side by side.
+TEST_CASE("a batch of many MiB is delivered whole") {
+  if (!has_jpeg()) return;
+  const DataFolder folder("sextant_images_large");
+  write_folder(folder);
+  const auto data = open_data({folder.path.string(), "", ""});
+  const Actor input = input_named("images", 0);
+  const TensorType type{Shape{3, 3, 411, 401}, DType::kF32};
+  const Shard box{{{0, 3}, {0, 3}, {0, 411}, {0, 401}}};
+  const InputPart part{input, type, box, 0, 3, 3};
+  const auto stages = data->stages(1);
+  for (const std::string& kind : data->stage_kinds()) stages->act(kind, part, 0);
+  const auto size = static_cast<std::size_t>((box.elements() * size_of(DType::kF32)).value);
+  REQUIRE(size > std::size_t{1} << 22);
+  std::vector<std::byte> staged(size), whole(size);
+  stages->deliver(0, staged);
+  data->fill(part, whole);
+  CHECK(staged == whole);
 }
 
 TEST_CASE("what cannot be a sample is refused by the name of its image") {

@@ -1,12 +1,16 @@
 // Which operators the kernels of mixtures of experts serve.
 #include "backends/cuda/kernels/lookup/moe.h"
 
+#include "backends/cuda/cuda_context.h"
 #include "backends/cuda/cuda_kernel.h"
 #include "backends/cuda/kernels/shared/families.h"
 #include "backends/cuda/kernels/shared/launch.h"
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <memory>
 
 namespace sextant {
 namespace {
@@ -102,10 +106,14 @@ bool set_weights(const KernelContext& call, CudaMoe& moe) {
   return call.in[3].local.dtype == moe.type;
 }
 
-Made make_dispatch(const KernelContext& call, CudaContext& /*device*/) {
+Made make_dispatch(const KernelContext& call, CudaContext& device) {
   CudaMoe moe = moe_of(call, call.out[0], 1);
   if (!set_weights(call, moe)) return nullptr;
   moe.tokens = call.in[0].data;
+  constexpr std::int64_t kMost = std::numeric_limits<std::int32_t>::max();
+  if (moe.routing.tokens * moe.routing.choices <= kMost &&
+      bytes_of_choices(moe.routing) <= CudaContext::kWorkspaceBytes)
+    moe.choices_of_places = static_cast<ChoicesOfPlace*>(device.workspace());
   return cuda_launch(enqueue_moe_dispatch, moe);
 }
 

@@ -1,14 +1,17 @@
 // Tokens to the places of experts and back. Positions: a block per group and expert walks the
-// choices of the group and counts its own. Dispatch: a block per place (and 1024 of its elements)
-// looks for the choices that fill it. Combine: a thread per element of a token. Gradient of
-// weights: a warp per choice. No atomics: what a block writes it has gathered itself, in the order
-// of choices.
+// choices of the group and counts its own. Dispatch: every choice notes itself at its place, then a
+// block per place (and 1024 of its elements) looks for those that fill it between the first and the
+// last: as a rule one. Combine: a thread per element of a token. Gradient of weights: a warp per
+// choice. No atomics but on the first and the last: what a block writes it has gathered itself, in
+// the order of choices.
 #include "backends/cuda/kernels/lookup/matches.cuh"
 #include "backends/cuda/kernels/lookup/moe.h"
 #include "backends/cuda/kernels/shared/elements.cuh"
 #include "backends/cuda/kernels/shared/grid.h"
 #include "backends/cuda/kernels/shared/numbers.cuh"
 #include "backends/cuda/kernels/shared/reduce.cuh"
+
+#include <limits>
 
 namespace sextant {
 namespace {
@@ -56,6 +59,28 @@ __device__ __forceinline__ std::int64_t place_of(const CudaRouting& r, std::int6
   return (expert * r.groups + group) * r.capacity + place;
 }
 
+constexpr ChoicesOfPlace kNoChoices{std::numeric_limits<std::int32_t>::max(), -1};
+
+__global__ void __launch_bounds__(kThreads) forget_choices(ChoicesOfPlace* places,
+                                                           std::int64_t count) {
+  const std::int64_t stride = std::int64_t{gridDim.x} * kThreads;
+  for (std::int64_t i = std::int64_t{blockIdx.x} * kThreads + threadIdx.x; i < count; i += stride)
+    places[i] = kNoChoices;
+}
+
+__global__ void __launch_bounds__(kThreads) note_choices(CudaMoe x) {
+  const std::int64_t per_group = x.routing.tokens * x.routing.choices;
+  const std::int64_t count = x.routing.groups * per_group;
+  const std::int64_t stride = std::int64_t{gridDim.x} * kThreads;
+  for (std::int64_t i = std::int64_t{blockIdx.x} * kThreads + threadIdx.x; i < count; i += stride) {
+    const std::int64_t group = i / per_group, row = place_of(x.routing, i, group);
+    if (row < 0) continue;
+    const auto number = static_cast<std::int32_t>(i - group * per_group);
+    atomicMin(&x.choices_of_places[row].first, number);
+    atomicMax(&x.choices_of_places[row].last, number);
+  }
+}
+
 template <typename T>
 __device__ __forceinline__ Wide<T> weight_of(const CudaMoe& x, std::int64_t choice) {
   return x.weights == nullptr ? Wide<T>(1) : widen(static_cast<const T*>(x.weights)[choice]);
@@ -72,9 +97,15 @@ __global__ void __launch_bounds__(kThreads) dispatch(CudaMoe x, std::int64_t til
     const std::int64_t first_column = (task - row * tiles) * kThreads * kColumns + threadIdx.x;
     const std::int64_t group = row / r.capacity % r.groups;
     Wide<T> sums[kColumns] = {};
-    for (std::int64_t first = 0; first < per_group; first += kThreads) {
+    std::int64_t begin = 0, end = per_group;
+    if (x.choices_of_places != nullptr) {
+      const ChoicesOfPlace of_place = x.choices_of_places[row];
+      begin = of_place.first;
+      end = std::int64_t{of_place.last} + 1;
+    }
+    for (std::int64_t first = begin; first < end; first += kThreads) {
       const std::int64_t base = group * per_group + first;
-      matches.find(first + threadIdx.x < per_group &&
+      matches.find(first + threadIdx.x < end &&
                    place_of(r, base + threadIdx.x, group) == row);
       for (int m = 0; m < matches.count; ++m) {
         const std::int64_t choice = base + matches.at[m];
@@ -141,8 +172,15 @@ struct StartDispatch {
     const CudaRouting& r = x.routing;
     constexpr std::int64_t kPerTile = kThreads * kColumns;
     const std::int64_t tiles = (r.hidden + kPerTile - 1) / kPerTile;
-    const std::int64_t tasks = r.num_experts * r.groups * r.capacity * tiles;
-    if (tasks > 0) dispatch<T><<<limited(tasks), kThreads, 0, stream>>>(x, tiles);
+    const std::int64_t places = r.num_experts * r.groups * r.capacity, tasks = places * tiles;
+    if (tasks == 0) return cudaSuccess;
+    if (x.choices_of_places != nullptr) {
+      forget_choices<<<blocks_for(places, kThreads), kThreads, 0, stream>>>(x.choices_of_places,
+                                                                            places);
+      const std::int64_t choices = r.groups * r.tokens * r.choices;
+      if (choices > 0) note_choices<<<blocks_for(choices, kThreads), kThreads, 0, stream>>>(x);
+    }
+    dispatch<T><<<limited(tasks), kThreads, 0, stream>>>(x, tiles);
     return cudaGetLastError();
   }
 };
@@ -178,6 +216,11 @@ cudaError_t enqueue_expert_position(const CudaExpertPosition& position, cudaStre
   if (tasks * position.per_group == 0) return cudaSuccess;
   expert_position<<<limited(tasks), kThreads, 0, stream>>>(position);
   return cudaGetLastError();
+}
+
+std::size_t bytes_of_choices(const CudaRouting& routing) {
+  const std::int64_t places = routing.num_experts * routing.groups * routing.capacity;
+  return static_cast<std::size_t>(places) * sizeof(ChoicesOfPlace);
 }
 
 cudaError_t enqueue_moe_dispatch(const CudaMoe& moe, cudaStream_t stream) {

@@ -5,6 +5,7 @@
 
 #include <cuda_runtime_api.h>
 
+#include <cstddef>
 #include <cstdint>
 
 namespace sextant {
@@ -51,11 +52,21 @@ struct CudaRouting {
   std::int64_t hidden = 0;
 };
 
+// Between which choices of its group those lie that fill a place: the first and the last of them,
+// by number in the group; first > last: none do.
+struct ChoicesOfPlace {
+  std::int32_t first, last;
+};
+// Of [E, G, C]. What a dispatch without them would look for among all choices of the group, for
+// every place, it finds in one visit to each choice.
+std::size_t bytes_of_choices(const CudaRouting& routing);
+
 struct CudaMoe {
   CudaRouting routing;
-  const void* tokens = nullptr;   // x of dispatch, d of the gradient of weights
-  const void* places = nullptr;   // y of combine and of the gradient of weights
-  const void* weights = nullptr;  // or none: 1
+  ChoicesOfPlace* choices_of_places = nullptr;  // scratch of dispatch, or none
+  const void* tokens = nullptr;                 // x of dispatch, d of the gradient of weights
+  const void* places = nullptr;                 // y of combine and of the gradient of weights
+  const void* weights = nullptr;                // or none: 1
   void* to = nullptr;
   DType type = DType::kF32, to_type = DType::kF32;
   bool accumulate = false;

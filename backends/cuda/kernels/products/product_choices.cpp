@@ -23,7 +23,7 @@ namespace sextant {
 namespace {
 
 constexpr int kMostCandidates = 64;
-constexpr int kFileVersion = 2;  // which algorithms contend is part of it
+constexpr int kFileVersion = 3;  // which algorithms contend, and how, is part of it
 constexpr std::string_view kFormat = "sextant_cublaslt_algorithms";
 constexpr std::size_t kWords = sizeof(cublasLtMatmulAlgo_t::data) / sizeof(std::uint64_t);
 
@@ -204,7 +204,10 @@ std::optional<ProductChoice> ProductChoices::measured(const ProductCall& call,
                                                       CudaContext& device) {
   const std::vector<cublasLtMatmulAlgo_t> candidates = candidates_of(call, device);
   if (candidates.empty()) return std::nullopt;
-  const std::optional<MeasuredProduct> best = fastest_product(call, candidates, device);
+  // What is kept may take its time.
+  const MeasuringEffort effort =
+      options_.matmul_cache.empty() ? MeasuringEffort::kShort : MeasuringEffort::kUnderLoad;
+  const std::optional<MeasuredProduct> best = fastest_product(call, candidates, effort, device);
   if (!best) {
     tell(fmt::format("product {}: no memory to measure algorithms, the first one is taken",
                      call.key()));
