@@ -166,7 +166,7 @@ const GraphProfile::ReplicasOfLayers& NodeFacts::replicas_of(const Strategy& str
       ReplicaKey(strategy.dp, strategy.tp, strategy.cp, strategy.ep, over_cp));
   if (is_new)
     place->second = profile_of(strategy).replica_times(
-        ReplicaExchange(strategy, first_.training, *models_.network, over_cp),
+        ReplicaExchange(strategy, first_.training, collective_times_, over_cp),
         layers_like_middle());
   return place->second;
 }

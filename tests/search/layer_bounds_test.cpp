@@ -496,9 +496,9 @@ TEST_CASE("what is whole on cp is not exchanged in parts of it at no cost") {
   const SearchInstance instance = large_layers();
   Known known(instance);
   const Bytes gradient(std::int64_t{1} << 30), copies(std::int64_t{1} << 29);
+  CollectiveTimes collectives(*known.models.network);
   const auto times = [&](const char* text, bool sums_over_cp) {
-    return ReplicaExchange(parse_strategy(text), known.first.training, *known.models.network,
-                           sums_over_cp)
+    return ReplicaExchange(parse_strategy(text), known.first.training, collectives, sums_over_cp)
         .times_of(gradient, copies, false, true);
   };
   const ReplicaTimes in_parts = times("dp=2 cp=4", false), whole = times("dp=2 cp=4", true),
@@ -510,6 +510,35 @@ TEST_CASE("what is whole on cp is not exchanged in parts of it at no cost") {
   CHECK(whole.gather <= together.gather);
   CHECK(whole.reduce_each <= together.reduce_each);
   CHECK(whole.all_reduce <= together.all_reduce);
+}
+
+// What was asked of one mesh is there for others whose groups are the same ranks.
+TEST_CASE("a group is the ranks of its steps, and what it takes is what the network says") {
+  const SearchInstance instance = large_layers();
+  const Known known(instance);
+  CollectiveTimes times(*known.models.network);
+  const auto values = [&](const CollectiveTimes::Steps& steps) {
+    std::vector<std::int32_t> ranks;
+    for (const Rank rank : times.group(steps).members) ranks.push_back(rank.value);
+    return ranks;
+  };
+  CHECK(values({}) == std::vector<std::int32_t>{0});
+  CHECK(values({{4, 2}}) == std::vector<std::int32_t>{0, 4});
+  CHECK(values({{4, 2}, {1, 2}}) == std::vector<std::int32_t>{0, 1, 4, 5});
+  CollectiveTimes::Group& group = times.group({{2, 4}});
+  CHECK(&group == &times.group({{2, 4}}));
+  const Bytes own(std::int64_t{1} << 26);
+  for (int again = 0; again < 2; ++again)
+    for (const Primitive primitive : {Primitive::kAllReduce, Primitive::kAllGather}) {
+      Communication communication;
+      communication.primitive = primitive;
+      const std::vector<Rank> members = {Rank(0), Rank(2), Rank(4), Rank(6)};
+      CHECK(times.duration(primitive, own, group) ==
+            known.models.network->duration({.communication = &communication,
+                                            .members = members,
+                                            .global_bytes = own,
+                                            .largest_volume = own}));
+    }
 }
 
 TEST_CASE("three blocks say of a deep model what all of its layers say") {
