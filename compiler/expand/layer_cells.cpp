@@ -21,6 +21,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
+#include <iterator>
 #include <map>
 #include <optional>
 #include <set>
@@ -42,6 +43,8 @@ class TimedStage {
   TimedStage(const StagedGraph& staged, const CostModel& cost, const NetworkModel& network,
              const ExpandOptions& options)
       : cost_(cost),
+        network_(network),
+        buckets_(options.buckets),
         partition_(staged),
         layouts_(staged),
         groups_(staged),
@@ -55,10 +58,9 @@ class TimedStage {
     BlockTable blocks = make_blocks(forms_, layouts_, classes_, staged.placements,
                                     builtin_operators(), options.symmetric);
     graph_.blocks = std::move(blocks.blocks);
-    MovedSizes sizes;
     // What is asked for is the same on all of them.
     durations_.emplace(graph_, forms_, blocks, std::span(classes_).first(1), groups_, cost, network,
-                       sizes);
+                       sizes_);
     block_of_ = std::move(blocks.block_of);
   }
 
@@ -78,6 +80,39 @@ class TimedStage {
     const ActorPlace place = partition_.place(op);
     const std::span<const Duration> of_form = durations_->of_form(forms_.form_of(place.instance));
     return at(of_form, place.actor);
+  }
+
+  // Of a collective that may be in a bucket its share of it, at least: of a full one or a smaller
+  // one, for measured times have dents.
+  Duration share_of_bucket(StagedOpId index) {
+    const Actor& actor = actor_of(index);
+    Duration least = duration(index);
+    if (!actor.communication) return least;
+    const std::vector<GroupId> group_of_role = groups_.groups_of_member(0, 0);
+    const DeviceGroup& group = graph_.groups[at(group_of_role, actor.communication->group)];
+    const CollectiveCost alone = sizes_.cost(graph_, *actor.communication, group.ranks);
+    const auto own = static_cast<double>(alone.global_bytes.value);
+    for (Bytes size = buckets_.bytes; size > alone.global_bytes; size = Bytes(size.value / 2)) {
+      const double times = static_cast<double>(size.value) / own;
+      CollectiveCost bucket = alone;
+      bucket.global_bytes = size;
+      bucket.largest_volume =
+          Bytes(static_cast<std::int64_t>(static_cast<double>(alone.largest_volume.value) * times));
+      const auto full = static_cast<double>(network_.duration(bucket).value);
+      least = std::min(least, Duration(static_cast<std::int64_t>(full / times)));
+    }
+    return least;
+  }
+
+  // Of instances that were asked for; empty: not asked for.
+  ActorDurations durations_of_instances() const {
+    ActorDurations durations;
+    for (const StagedInstanceId index : partition_.instances().keys()) {
+      const FormId form = forms_.form_of(index);
+      durations.push_back(form.is_valid() ? durations_->of_form(form)
+                                          : std::span<const Duration>());
+    }
+    return durations;
   }
 
   // A term that is repeated to the shape of the sum is not cut with it.
@@ -123,14 +158,20 @@ class TimedStage {
   // What happens once per step belongs to no cell. Where ranks differ it says whether shapes do.
   static bool is_timed(const InstanceSpec& spec) {
     return spec.part == StepPart::kForward || spec.part == StepPart::kInputGrad ||
-           spec.part == StepPart::kWeightGrad;
+           spec.part == StepPart::kWeightGrad || is_fetch(spec.part);
+  }
+
+  const Block& block_with(StagedOpId op) const {
+    const StagedInstanceId instance = partition_.place(op).instance;
+    return graph_.blocks[block_of_.front()[forms_.form_of(instance)]];
+  }
+  const Actor& actor_of(StagedOpId op) const {
+    return at(block_with(op).actors, partition_.place(op).actor);
   }
 
   Duration asked_in_pieces(StagedOpId index, std::int64_t pieces) const {
-    const ActorPlace place = partition_.place(index);
-    const BlockId id = block_of_.front()[forms_.form_of(place.instance)];
-    const Block& block = graph_.blocks[id];
-    const Actor& actor = at(block.actors, place.actor);
+    const Block& block = block_with(index);
+    const Actor& actor = actor_of(index);
     const auto piece_of = [&](TensorType type) {
       const std::size_t dim = type.shape.rank() - 2;
       type.shape = type.shape.with_extent(dim, type.shape[dim] / pieces);
@@ -151,6 +192,9 @@ class TimedStage {
   }
 
   const CostModel& cost_;
+  const NetworkModel& network_;
+  const BucketLimits buckets_;
+  MovedSizes sizes_;
   Partition partition_;
   LayoutTable layouts_;
   GroupTable groups_;
@@ -371,6 +415,107 @@ class LayerPaths {
   std::set<StagedOpId> free_boxing_;
 };
 
+// Paths along the queue of collectives, with what gathers parameters.
+class FetchingPaths {
+ public:
+  FetchingPaths(TimedStage& stage, CellKind kind, Schedule schedule)
+      : stage_(stage),
+        part_(kind == CellKind::kForward ? StepPart::kForward : StepPart::kInputGrad),
+        fetch_(kind == CellKind::kForward ? StepPart::kFetchForward : StepPart::kFetchBackward),
+        order_(cell_ops(stage.partition(), stage.durations_of_instances(), schedule, 0,
+                        {kind, 0, 0})) {}
+
+  std::optional<FetchingCell> cell(int before, int layer, int next) const {
+    const std::vector<StagedOpId> own = ops_of(part_, layer), gathers = ops_of(fetch_, next);
+    const std::vector<StagedOpId> of_queue = collectives(own), fetches = collectives(gathers);
+    if (fetches.empty() || of_queue.empty()) return std::nullopt;
+    if (!come_before(collectives(ops_of(part_, before)), fetches) ||
+        !come_before(fetches, of_queue))
+      return std::nullopt;
+    FetchingCell cell;
+    for (const StagedOpId gather : fetches) cell.fetch += duration(gather);
+    std::vector<StagedOpId> both = gathers;
+    both.insert(both.end(), own.begin(), own.end());
+    cell.to_next = last_end(both, fetches.front());
+    std::vector<StagedOpId> inner;
+    for (const StagedOpId op : own)
+      if (is_compute(op) || is_inside(op, own)) inner.push_back(op);
+    const std::vector<StagedOpId> of_inner = collectives(inner);
+    if (!of_inner.empty()) cell.alone = last_end(inner, of_inner.front());
+    return cell;
+  }
+
+ private:
+  const StagedGraph& graph() const { return stage_.partition().graph(); }
+  bool is_compute(StagedOpId op) const { return graph().ops[op].queue == QueueRole::kCompute; }
+
+  // In the order of the cell.
+  std::vector<StagedOpId> ops_of(StepPart part, int layer) const {
+    std::vector<StagedOpId> ops;
+    for (const StagedOpId op : order_)
+      if (graph().ops[op].layer == layer && stage_.partition().part(op) == part) ops.push_back(op);
+    return ops;
+  }
+  std::vector<StagedOpId> collectives(const std::vector<StagedOpId>& ops) const {
+    std::vector<StagedOpId> own;
+    std::copy_if(ops.begin(), ops.end(), std::back_inserter(own),
+                 [&](StagedOpId op) { return graph().ops[op].queue == QueueRole::kCollective; });
+    return own;
+  }
+
+  bool come_before(const std::vector<StagedOpId>& some,
+                   const std::vector<StagedOpId>& others) const {
+    const auto place = [&](StagedOpId op) { return std::find(order_.begin(), order_.end(), op); };
+    return std::all_of(some.begin(), some.end(), [&](StagedOpId one) {
+      return std::all_of(others.begin(), others.end(),
+                         [&](StagedOpId other) { return place(one) < place(other); });
+    });
+  }
+
+  // Whether what it reads is made there, and what it makes read there.
+  bool is_inside(StagedOpId index, const std::vector<StagedOpId>& own) const {
+    const auto is_own = [&](StagedOpId op) {
+      return std::find(own.begin(), own.end(), op) != own.end();
+    };
+    const StagedOp& op = graph().ops[index];
+    const bool is_made = std::all_of(op.in.begin(), op.in.end(), [&](StagedTensorId in) {
+      return !graph().tensors[in].is_state && is_own(graph().tensors[in].producer);
+    });
+    return is_made && std::any_of(op.out.begin(), op.out.end(), [&](StagedTensorId out) {
+             const auto readers = stage_.partition().readers(out);
+             return std::any_of(readers.begin(), readers.end(), is_own);
+           });
+  }
+
+  Duration duration(StagedOpId op) const {
+    return is_fetch(stage_.partition().part(op)) ? stage_.share_of_bucket(op) : stage_.duration(op);
+  }
+
+  // When the queue of collectives is free again, where `source` starts at zero and all that is not
+  // behind it is there.
+  Duration last_end(const std::vector<StagedOpId>& ops, StagedOpId source) const {
+    std::map<StagedOpId, Duration> ends;
+    FixedTable<QueueRole, std::optional<Duration>, kNumQueueRoles> free;
+    for (const StagedOpId index : ops) {
+      const StagedOp& op = graph().ops[index];
+      std::optional<Duration> start = index == source ? Duration() : free[op.queue];
+      for (const StagedTensorId in : op.in) {
+        const StagedTensor& tensor = graph().tensors[in];
+        const auto made = ends.find(tensor.producer);
+        if (tensor.is_state || made == ends.end()) continue;
+        start = start ? std::max(*start, made->second) : made->second;
+      }
+      if (!start) continue;
+      free[op.queue] = ends[index] = *start + duration(index);
+    }
+    return free[QueueRole::kCollective].value();
+  }
+
+  TimedStage& stage_;
+  StepPart part_, fetch_;
+  std::vector<StagedOpId> order_;
+};
+
 // What a fused operator may have inside; a product costs what it does wherever it is.
 std::set<std::string_view> kinds_in_fused(const CostModel& cost) {
   std::set<std::string_view> kinds;
@@ -423,16 +568,17 @@ EdgeLayers edges_of(const TimedStage& stage, const Pieces& pieces,
   return {queues_of(stage, 0, pieces, free_kinds), queues_of(stage, last, pieces, free_kinds)};
 }
 
+// Nothing where ranks differ in the layer or next to it.
 template <typename Use>
 auto with_timed_stage(const StagedGraph& staged, int layer, const CostModel& cost,
                       const NetworkModel& network, const ExpandOptions& options, const Use& use)
-    -> decltype(use(std::declval<const TimedStage&>())) {
+    -> decltype(use(std::declval<TimedStage&>())) {
   require(staged.placements.size() == 1, ErrorCode::kInternal, "{} stages, wanted one",
           staged.placements.size());
   std::optional<StagedGraph> fused;
   if (options.fusion && fuses_anything(cost))
     fused = fuse_operators(staged, cost, options.schedule);
-  const TimedStage stage(fused ? *fused : staged, cost, network, options);
+  TimedStage stage(fused ? *fused : staged, cost, network, options);
   for (const int near : {layer - 1, layer, layer + 1})
     if (!stage.is_uniform(near)) return std::nullopt;
   return use(stage);
@@ -445,6 +591,20 @@ std::optional<LayerCells> layer_cells(const StagedGraph& staged, int layer, cons
   return with_timed_stage(staged, layer, cost, network, options, [&](const TimedStage& stage) {
     return cells_of(stage, layer, Pieces());
   });
+}
+
+std::optional<FetchingLayer> fetching_layer(const StagedGraph& staged, int layer,
+                                            const CostModel& cost, const NetworkModel& network,
+                                            const ExpandOptions& options) {
+  const auto of_stage = [&](TimedStage& stage) -> std::optional<FetchingLayer> {
+    const FetchingPaths ahead(stage, CellKind::kForward, options.schedule);
+    const FetchingPaths back(stage, CellKind::kBackward, options.schedule);
+    const auto forward = ahead.cell(layer - 1, layer, layer + 1);
+    const auto backward = back.cell(layer + 1, layer, layer - 1);
+    if (!forward || !backward) return std::nullopt;
+    return FetchingLayer{*forward, *backward};
+  };
+  return with_timed_stage(staged, layer, cost, network, options, of_stage);
 }
 
 std::optional<std::vector<CutLayerCells>> cut_layer_cells(

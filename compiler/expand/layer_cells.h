@@ -55,6 +55,29 @@ struct EdgeLayers {
   LayerQueues first, last;
 };
 
+// A layer's part of a cell on the queue of collectives, where parameters are gathered in every
+// micro-batch (ZeRO 3). The gathers of a layer stand before all else of the layer in front of it,
+// so what that one waits for on the same queue waits for them too.
+struct FetchingCell {
+  Duration fetch;  // the gathers of one layer, at least what they take in buckets
+  // From the gathers of the next layer to the end of this one's last collective.
+  Duration to_next;
+  // From the first to the end of the last of this one's collectives, transfers to neighbours and
+  // what may be done on their side left out: of the last layer of a cell.
+  Duration alone;
+  bool operator==(const FetchingCell&) const = default;
+};
+struct FetchingLayer {
+  FetchingCell forward, backward;
+  bool operator==(const FetchingLayer&) const = default;
+};
+// Of a layer that has one before it and one behind it, in a staged graph of a single stage. Nothing
+// where it gathers nothing, where ranks have different shapes in these layers, or where the order
+// of a cell is another one.
+std::optional<FetchingLayer> fetching_layer(const StagedGraph& staged, int layer,
+                                            const CostModel& cost, const NetworkModel& network,
+                                            const ExpandOptions& options);
+
 // Cells of layers of a staged graph whose products are whole: `cut`, what they take at least where
 // the products whose sums are pending are cut into a number of pieces up to `pieces`
 // (compiler/words/product_pieces.h): all but the last piece of a sum may be on its way while the

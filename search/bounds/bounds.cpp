@@ -397,8 +397,28 @@ GraphProfile::ChunkTimes& GraphProfile::ChunkTimes::operator+=(const ChunkTimes&
   down += other.down;
   up += other.up;
   collectives += other.collectives;
+  fetching += other.fetching;
   optimizer += other.optimizer;
   return *this;
+}
+
+// Of one layer forward and backward: the way to the next one where that is alike and on the same
+// chunk, else its own collectives, and the gathers that a cell begins with.
+Duration GraphProfile::along_fetches(const KnownLayers& known,
+                                     const std::vector<LayerPlace>& places, std::size_t layer) {
+  const FetchingLayer* const own = known[layer].fetching;
+  if (own == nullptr) return {};
+  const auto is_next = [&](std::size_t other) {
+    return other < places.size() && known[other].fetching == own &&
+           places[other].virtual_stage == places[layer].virtual_stage;
+  };
+  const bool has_next = is_next(layer + 1), has_one_before = layer > 0 && is_next(layer - 1);
+  Duration sum;
+  sum += has_next ? own->forward.to_next : own->forward.alone;
+  sum += has_one_before ? own->backward.to_next : own->backward.alone;
+  if (!has_one_before) sum += own->forward.fetch;
+  if (!has_next) sum += own->backward.fetch;
+  return sum;
 }
 
 std::vector<GraphProfile::ChunkTimes> GraphProfile::chunk_times(
@@ -436,6 +456,7 @@ std::vector<GraphProfile::ChunkTimes> GraphProfile::chunk_times(
       own.backward_work = backward.work;
       own.weight_grad = weight_grad;
       own.collectives = collectives;
+      own.fetching = along_fetches(known, places, layer);
       if (open.again) {
         own.backward_work += repeated;
         own.backward = std::max(own.backward, own.backward_work);
@@ -482,7 +503,7 @@ Duration GraphProfile::time_bound(const Strategy& strategy, const std::vector<La
     const ChunkTimes& top = chunks[index * chunks_per_stage];
     if (index == 0) first = stage;
     bound = std::max(bound, (stage.forward + stage.both) * micro_batches + stage.optimizer);
-    bound = std::max(bound, stage.collectives * micro_batches);
+    bound = std::max(bound, std::max(stage.collectives, stage.fetching) * micro_batches);
     const Duration path = way + stage.forward * micro_batches - top.forward + top.down +
                           (parts ? stage.backward : stage.both) * (micro_batches - 1) +
                           stage.backward - top.backward + top.way_out;

@@ -69,12 +69,14 @@ class GraphProfile {
   // first chunk of a stage, all micro-batches there, the last one's way back up and the optimizer
   // of the first stage. (Chunk 0 of stage s is virtual stage s: its backward is the stage's last.)
   // Layers that `known.layers` has cells for take that, with communication; those that it has
-  // queues for take no less than these are busy; empty: nothing is known.
+  // queues for take no less than these are busy; what gathers parameters in every micro-batch takes
+  // its way along the queue of collectives, cell after cell; empty: nothing is known.
   // Replicas of layers exchange what `known.replicas` says, on the queue of collectives; empty: not
   // known.
   struct KnownLayer {
     const LayerCells* cells = nullptr;
     const LayerQueues* queues = nullptr;
+    const FetchingLayer* fetching = nullptr;  // beside cells
   };
   using KnownLayers = std::vector<KnownLayer>;
   using ReplicasOfLayers = std::vector<ReplicaTimes>;
@@ -187,6 +189,7 @@ class GraphProfile {
     Duration down, up;     // forward and backward, from what arrives to what leaves
     Duration way_out;      // backward likewise, with what is computed again where that is known
     Duration collectives;  // on their queue
+    Duration fetching;     // along that queue, from its first gather of parameters; zero: not known
     Duration optimizer;
     ChunkTimes& operator+=(const ChunkTimes& other);
   };
@@ -196,6 +199,8 @@ class GraphProfile {
   ByZero exchange_bounds(const Strategy& strategy, std::int64_t micro_batches,
                          const std::vector<ChunkTimes>& chunks,
                          const std::vector<ReplicaTimes>& replicas) const;
+  static Duration along_fetches(const KnownLayers& known, const std::vector<LayerPlace>& places,
+                                std::size_t layer);
   static LayerQueues least_queues(const LayerWork& work, const LayerQueues* known);
   std::vector<ChunkTimes> chunk_times(const Strategy& strategy,
                                       const std::vector<LayerPlace>& places,

@@ -111,6 +111,38 @@ const StagedLayer* LayerTable::staged(const Strategy& strategy, const StopPoll& 
   return known->second ? &*known->second : nullptr;
 }
 
+const FetchingLayer* LayerTable::fetching(const Strategy& strategy, const StopPoll& stop) {
+  if (strategy.zero != 3 || strategy.dp == 1) return nullptr;
+  Strategy own = layer_strategy(strategy);
+  if (!applies_to(strategy) || !shorter_.has_middle() || is_in_vain(own)) return nullptr;
+  const auto key = std::pair(strategy.dp, key_of(own));
+  own.dp = strategy.dp;
+  own.zero = strategy.zero;
+  auto known = fetching_.find(key);
+  if (known == fetching_.end()) {
+    known = fetching_.emplace(key, made_fetching(own, stop)).first;
+    staging_work_ += work_of(own);
+  }
+  return known->second ? &*known->second : nullptr;
+}
+
+// Replicas lie alike on every stage where each run of their ranks does.
+std::optional<FetchingLayer> LayerTable::made_fetching(const Strategy& strategy,
+                                                       const StopPoll& stop) const {
+  const std::int64_t apart = strategy.tp * strategy.cp;
+  for (const std::int64_t run : {strategy.tp, apart, apart * strategy.ep, strategy.ranks()})
+    if (!lies_alike(cluster_, run)) return std::nullopt;
+  try {
+    ExpandOptions options;
+    options.schedule = strategy.schedule;
+    return fetching_layer(staged_graph(strategy, stop), ShorterModel::kMiddle, *models_.cost,
+                          *models_.network, options);
+  } catch (const Error& error) {
+    if (!is_refusal(error)) throw;
+    return std::nullopt;
+  }
+}
+
 LayerTable::Kind LayerTable::kind_of(const Strategy& layer) {
   return {layer.context, layer.ep > 1, layer.sequence_parallel};
 }

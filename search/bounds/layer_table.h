@@ -14,6 +14,7 @@
 #include <map>
 #include <optional>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 namespace sextant {
@@ -47,6 +48,9 @@ class LayerTable {
     return layer == nullptr ? nullptr : &layer->own();
   }
   bool is_staged(const Strategy& strategy) const;
+  // The same of a strategy that gathers parameters in every micro-batch; nullptr besides where it
+  // gathers none.
+  const FetchingLayer* fetching(const Strategy& strategy, const StopPoll& stop);
   // Of the middle layer in a step of `plain`, which has two members on dp, and perhaps on cp, and
   // nothing else.
   struct Exchanged {
@@ -64,6 +68,7 @@ class LayerTable {
   bool is_in_vain(const Strategy& layer) const;
   StagedGraph staged_graph(const Strategy& strategy, const StopPoll& stop) const;
   std::optional<StagedLayer> made(const Strategy& strategy, const StopPoll& stop) const;
+  std::optional<FetchingLayer> made_fetching(const Strategy& strategy, const StopPoll& stop) const;
 
   const SearchModels& models_;
   const Cluster& cluster_;
@@ -74,6 +79,8 @@ class LayerTable {
   static LayerKey key_of(const Strategy& layer);
 
   std::map<LayerKey, std::optional<StagedLayer>> known_;
+  // By dp as well.
+  std::map<std::pair<std::int64_t, LayerKey>, std::optional<FetchingLayer>> fetching_;
   // Of layers that split sequences, by how, whether experts are split and whether activations are:
   // staged, and known then.
   using Kind = std::tuple<ContextMode, bool, bool>;

@@ -166,7 +166,7 @@ const GraphProfile::ReplicasOfLayers& NodeFacts::replicas_of(const Strategy& str
       ReplicaKey(strategy.dp, strategy.tp, strategy.cp, strategy.ep, over_cp));
   if (is_new)
     place->second = profile_of(strategy).replica_times(
-        ReplicaExchange(strategy, first_.training, *models_.network, over_cp),
+        ReplicaExchange(strategy, first_.training, collective_times_, over_cp),
         layers_like_middle());
   return place->second;
 }
@@ -191,11 +191,16 @@ GraphProfile::KnownLayers NodeFacts::known_layers(const Strategy& strategy) {
   const StagedLayer* const staged = layers_.staged(plain, stop_);
   if (staged == nullptr) return {};
   const LayerCells* const of_full = by_layer ? layers_.cells(full, stop_) : nullptr;
+  const FetchingLayer* const fetching = layers_.fetching(plain, stop_);
+  const FetchingLayer* const fetching_full = by_layer ? layers_.fetching(full, stop_) : nullptr;
   const std::vector<bool> repeats = GraphProfile::repeats_all(strategy, places);
   GraphProfile::KnownLayers known = with_edges(staged->cells.front().edges);
-  for (std::size_t layer = 0; layer < places.size(); ++layer)
-    if (shorter_.is_like_middle(static_cast<int>(layer)))
-      known[layer] = {by_layer && repeats[layer] ? of_full : &staged->own(), nullptr};
+  for (std::size_t layer = 0; layer < places.size(); ++layer) {
+    if (!shorter_.is_like_middle(static_cast<int>(layer))) continue;
+    const bool is_full = by_layer && repeats[layer];
+    known[layer] = {is_full ? of_full : &staged->own(), nullptr,
+                    is_full ? fetching_full : fetching};
+  }
   return known;
 }
 
@@ -306,7 +311,7 @@ std::optional<Duration> NodeFacts::bound_with_choices(const SpaceNode& node,
     const GraphProfile& profile = profile_of(*choice);
     GraphProfile::KnownLayers layers = with_edges(least_of->edges);
     for (std::size_t layer = 0; layer < layers.size(); ++layer)
-      if (alike[layer]) layers[layer] = {&least_of->middle, nullptr};
+      if (alike[layer]) layers[layer] = {&least_of->middle, nullptr, nullptr};
     const GraphProfile::KnownTimes known_times{layers, replicas_of(*choice)};
     const Duration bound = node.level == Level::kMicroBatch
                                ? profile.least_time(*choice, micro_batches, costs_, known_times)

@@ -10,6 +10,7 @@
 #include "core/graphs/logical_graph.h"
 #include "search/bounds/bounds.h"
 #include "search/bounds/layer_table.h"
+#include "search/bounds/replica_exchange.h"
 #include "search/bounds/shorter_model.h"
 #include "search/problem/candidate.h"
 #include "search/problem/recent_graphs.h"
@@ -52,7 +53,8 @@ class NodeFacts {
         stop_(stop),
         base_libraries_(total(library_memory(cluster.device, 0))),
         shorter_(problem, first.training, first.samples),
-        layers_(models, cluster, shorter_) {}
+        layers_(models, cluster, shorter_),
+        collective_times_(*models.network) {}
 
   const LogicalGraph& graph_of(const Strategy& strategy);
   const GraphProfile& profile_of(const Strategy& strategy);
@@ -138,6 +140,7 @@ class NodeFacts {
   const Bytes base_libraries_;  // of the base device, without communicators
   ShorterModel shorter_;
   LayerTable layers_;
+  CollectiveTimes collective_times_;
   RecentGraphs graphs_{4};
   std::map<std::int64_t, GraphProfile> profiles_;  // by samples
   std::map<std::int64_t, Error> refused_samples_;  // the model has no such batch

@@ -25,12 +25,63 @@ Strategy one_stage(const Strategy& strategy, const LogicalGraph& training) {
 
 constexpr std::size_t bit(std::size_t axis) { return std::size_t{1} << axis; }
 
+// Of the group of the first rank that varies along the axes. A run of ranks is one step.
+CollectiveTimes::Steps steps_of(const Placement& placement, std::size_t axes) {
+  const std::vector<std::int64_t> extents = placement.hierarchy();
+  CollectiveTimes::Steps steps;  // the innermost first
+  std::int64_t stride = 1;       // positions; the last axis is the innermost
+  for (std::size_t axis = extents.size(); axis-- > 0; stride *= extents[axis]) {
+    if ((axes & bit(axis)) == 0) continue;
+    const std::int64_t step = placement.ranks[at(stride)].value - placement.ranks.front().value;
+    if (!steps.empty() && step == steps.back().first * steps.back().second)
+      steps.back().second *= extents[axis];
+    else
+      steps.emplace_back(step, extents[axis]);
+  }
+  std::reverse(steps.begin(), steps.end());
+  return steps;
+}
+
 ReplicaTimes larger(const ReplicaTimes& a, const ReplicaTimes& b) {
   return {std::max(a.reduce, b.reduce), std::max(a.gather, b.gather),
           std::max(a.all_reduce, b.all_reduce), std::max(a.reduce_each, b.reduce_each)};
 }
 
 }  // namespace
+
+CollectiveTimes::Group& CollectiveTimes::group(const Steps& steps) {
+  const auto [place, is_new] = groups_.try_emplace(steps);
+  if (!is_new) return place->second;
+  std::vector<Rank>& members = place->second.members;
+  members.emplace_back(0);
+  for (const auto& [step, extent] : steps) {
+    std::vector<Rank> more;
+    more.reserve(members.size() * static_cast<std::size_t>(extent));
+    for (const Rank member : members)
+      for (std::int64_t i = 0; i < extent; ++i)
+        more.emplace_back(static_cast<std::int32_t>(member.value + i * step));
+    members = std::move(more);
+  }
+  return place->second;
+}
+
+Duration CollectiveTimes::duration(Primitive primitive, Bytes own, Group& group) const {
+  const auto [place, is_new] = group.known.try_emplace({primitive, own});
+  if (!is_new) return place->second;
+  const auto members = static_cast<std::int64_t>(group.members.size());
+  Communication communication;
+  communication.primitive = primitive;
+  CollectiveCost cost{.communication = &communication,
+                      .members = group.members,
+                      .global_bytes = own,
+                      .largest_volume = own};
+  if (primitive == Primitive::kAllToAll) {
+    cost.largest_volume = Bytes(own.value / members * (members - 1));
+    cost.global_bytes = cost.largest_volume * members;
+  }
+  place->second = network_.duration(cost);
+  return place->second;
+}
 
 ReplicaTimes& ReplicaTimes::operator+=(const ReplicaTimes& other) {
   reduce += other.reduce;
@@ -41,31 +92,18 @@ ReplicaTimes& ReplicaTimes::operator+=(const ReplicaTimes& other) {
 }
 
 ReplicaExchange::ReplicaExchange(const Strategy& strategy, const LogicalGraph& training,
-                                 const NetworkModel& network, bool sums_over_cp)
-    : network_(network) {
+                                 CollectiveTimes& times, bool sums_over_cp)
+    : times_(times) {
   const Strategy own = one_stage(strategy, training);
   const Placement placement = make_placements(own).front();
   axes_ = axes_of(own);
   if (sums_over_cp && axes_.cp) whole_ = bit(*axes_.cp);
   extents_ = placement.hierarchy();
   for (AxisSet set = 1; set < AxisSet{1} << extents_.size(); ++set) {
-    Group group{set, {}};
     bool is_used = true;
     for (std::size_t axis = 0; axis < extents_.size(); ++axis)
       is_used = is_used && ((set & bit(axis)) == 0 || extents_[axis] > 1);
-    if (!is_used) continue;
-    for (std::size_t position = 0; position < placement.ranks.size(); ++position) {
-      // The last axis is the innermost.
-      std::size_t rest = position;
-      bool is_member = true;
-      for (std::size_t axis = extents_.size(); axis-- > 0;) {
-        const auto length = static_cast<std::size_t>(extents_[axis]);
-        is_member = is_member && ((set & bit(axis)) != 0 || rest % length == 0);
-        rest /= length;
-      }
-      if (is_member) group.members.push_back(placement.ranks[position]);
-    }
-    groups_.push_back(std::move(group));
+    if (is_used) groups_.push_back({set, &times.group(steps_of(placement, set))});
   }
 }
 
@@ -149,30 +187,14 @@ Duration ReplicaExchange::share(const Primitives& primitives, Bytes whole, const
   std::optional<Duration> least;
   for (const Primitive primitive : primitives) {
     const auto take = [&](Duration time) { least = least ? std::min(*least, time) : time; };
-    take(duration(primitive, Bytes(whole.value / parts), group));
+    take(times_.duration(primitive, Bytes(whole.value / parts), *group.times));
     for (Bytes size = bucket; size > whole; size = Bytes(size.value / 2)) {
       const double part = static_cast<double>(whole.value) / static_cast<double>(size.value);
-      const Duration full = duration(primitive, Bytes(size.value / parts), group);
+      const Duration full = times_.duration(primitive, Bytes(size.value / parts), *group.times);
       take(Duration(static_cast<std::int64_t>(static_cast<double>(full.value) * part)));
     }
   }
   return least.value_or(Duration());
-}
-
-// `own`: of all members of the group together.
-Duration ReplicaExchange::duration(Primitive primitive, Bytes own, const Group& group) const {
-  const auto members = static_cast<std::int64_t>(group.members.size());
-  Communication communication;
-  communication.primitive = primitive;
-  CollectiveCost cost{.communication = &communication,
-                      .members = group.members,
-                      .global_bytes = own,
-                      .largest_volume = own};
-  if (primitive == Primitive::kAllToAll) {
-    cost.largest_volume = Bytes(own.value / members * (members - 1));
-    cost.global_bytes = cost.largest_volume * members;
-  }
-  return network_.duration(cost);
 }
 
 }  // namespace sextant

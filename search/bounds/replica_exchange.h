@@ -11,6 +11,8 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
+#include <utility>
 #include <vector>
 
 namespace sextant {
@@ -26,6 +28,29 @@ struct ReplicaTimes {
   bool operator==(const ReplicaTimes&) const = default;
 };
 
+// What collectives take in groups that begin with rank 0, remembered: meshes that have other axes
+// have many of these groups in common, and a group of thousands is no short list.
+class CollectiveTimes {
+ public:
+  // `network` outlives it.
+  explicit CollectiveTimes(const NetworkModel& network) : network_(network) {}
+
+  // Steps between members and how many there are of each, the outermost first.
+  using Steps = std::vector<std::pair<std::int64_t, std::int64_t>>;
+  struct Group {
+    std::vector<Rank> members;
+    std::map<std::pair<Primitive, Bytes>, Duration> known;
+  };
+  // Stays where it is.
+  Group& group(const Steps& steps);
+  // `own`: of all members of the group together.
+  Duration duration(Primitive primitive, Bytes own, Group& group) const;
+
+ private:
+  const NetworkModel& network_;
+  std::map<Steps, Group> groups_;
+};
+
 // A tensor whose members are replicas ends as one whole or as parts of it, so some collective runs
 // over groups that vary along the axis of the replicas. Along which other axes they vary is for the
 // boxing planner to say: all sets of them are looked at, and a tensor counts as split over the
@@ -33,10 +58,10 @@ struct ReplicaTimes {
 // its own: behind the last one along the replicas, or before the first one.
 class ReplicaExchange {
  public:
-  // Of the first stage of the strategy, in its first groups. `network` outlives it. `sums_over_cp`:
+  // Of the first stage of the strategy, in its first groups. `times` outlives it. `sums_over_cp`:
   // gradients owe a sum over cp, and parameters are read whole there.
-  ReplicaExchange(const Strategy& strategy, const LogicalGraph& training,
-                  const NetworkModel& network, bool sums_over_cp);
+  ReplicaExchange(const Strategy& strategy, const LogicalGraph& training, CollectiveTimes& times,
+                  bool sums_over_cp);
 
   // `is_expert`: of experts, which ep splits; `in_parts`: large enough for ZeRO.
   ReplicaTimes times_of(Bytes gradient, Bytes copies, bool is_expert, bool in_parts) const;
@@ -45,7 +70,7 @@ class ReplicaExchange {
   using AxisSet = std::size_t;  // a bit each
   struct Group {
     AxisSet axes = 0;
-    std::vector<Rank> members;
+    CollectiveTimes::Group* times = nullptr;
   };
   // What is asked: `axis` of the replicas, and the axes that hold the tensor whole besides.
   struct Along {
@@ -62,11 +87,10 @@ class ReplicaExchange {
                         std::size_t other) const;
   Duration share(const Primitives& primitives, Bytes whole, const Group& group, std::int64_t parts,
                  Bytes bucket) const;
-  Duration duration(Primitive primitive, Bytes own, const Group& group) const;
   ReplicaTimes along(std::size_t axis, AxisSet whole, Bytes gradient, Bytes copies,
                      bool in_parts) const;
 
-  const NetworkModel& network_;
+  CollectiveTimes& times_;
   std::vector<std::int64_t> extents_;  // of the mesh of a stage
   std::vector<Group> groups_;
   StrategyAxes axes_;

@@ -102,9 +102,23 @@ SearchInstance large_head() {
   return instance;
 }
 
+// Two nodes, and layers large enough that collectives are what they wait for.
+SearchInstance large_layers() {
+  Cluster cluster = load_cluster("dgx-h100:nodes=1");
+  cluster.nodes = 2;
+  cluster.devices_per_node = 4;
+  ModelConfig model = small_gpt(6, 8);
+  model.hidden = 2048;
+  model.head_size = 256;
+  model.ffn = 8192;
+  model.sequence = 1024;
+  return {"large layers", model, cluster, 32, DType::kBF16};
+}
+
 TEST_CASE("no bound with the communication inside layers exceeds what the simulator says") {
   std::vector<SearchInstance> all = instances_with_like_layers();
   all.push_back(large_head());
+  if (is_long_run()) all.push_back(large_layers());
   all.push_back(
       {"experts",
        load_model("mixtral-8x7b:layers=4,hidden=64,heads=4,kv_heads=2,ffn=128,vocab=130,seq=32"),
@@ -146,19 +160,6 @@ TEST_CASE("no bound with the communication inside layers exceeds what the simula
     CHECK(compiled > 3);
     CHECK(higher > compiled / 4);
   }
-}
-
-// Two nodes, and layers large enough that collectives are what they wait for.
-SearchInstance large_layers() {
-  Cluster cluster = load_cluster("dgx-h100:nodes=1");
-  cluster.nodes = 2;
-  cluster.devices_per_node = 4;
-  ModelConfig model = small_gpt(6, 8);
-  model.hidden = 2048;
-  model.head_size = 256;
-  model.ffn = 8192;
-  model.sequence = 1024;
-  return {"large layers", model, cluster, 32, DType::kBF16};
 }
 
 // Products of 50257 columns over 2 or 4 devices are several times slower than their work says, and
@@ -496,9 +497,9 @@ TEST_CASE("what is whole on cp is not exchanged in parts of it at no cost") {
   const SearchInstance instance = large_layers();
   Known known(instance);
   const Bytes gradient(std::int64_t{1} << 30), copies(std::int64_t{1} << 29);
+  CollectiveTimes collectives(*known.models.network);
   const auto times = [&](const char* text, bool sums_over_cp) {
-    return ReplicaExchange(parse_strategy(text), known.first.training, *known.models.network,
-                           sums_over_cp)
+    return ReplicaExchange(parse_strategy(text), known.first.training, collectives, sums_over_cp)
         .times_of(gradient, copies, false, true);
   };
   const ReplicaTimes in_parts = times("dp=2 cp=4", false), whole = times("dp=2 cp=4", true),
@@ -510,6 +511,95 @@ TEST_CASE("what is whole on cp is not exchanged in parts of it at no cost") {
   CHECK(whole.gather <= together.gather);
   CHECK(whole.reduce_each <= together.reduce_each);
   CHECK(whole.all_reduce <= together.all_reduce);
+}
+
+// The gathers of a layer stand in front of the collectives of the layer before it.
+TEST_CASE("layers wait for gathers of parameters on the queue of collectives") {
+  SearchInstance instance = large_layers();
+  instance.model.sequence = 256;
+  Known known(instance);
+  const StrategySpace space = space_of(instance);
+  double nearest = 0, most = 0;
+  for (const char* text :
+       {"dp=2 tp=4 micro_batch=2 zero=3 sp=on", "dp=2 tp=4 micro_batch=2 zero=3",
+        "dp=2 tp=4 micro_batch=2 zero=3 sp=on pieces=2", "dp=4 tp=2 micro_batch=1 zero=3 sp=on",
+        "dp=4 tp=2 micro_batch=1 zero=3 sp=on recompute=full",
+        "dp=4 tp=2 micro_batch=2 zero=3 sp=on recompute=4",
+        "dp=2 tp=4 micro_batch=2 zero=3 sp=on recompute=selective",
+        "dp=2 tp=2 pp=2 micro_batch=2 zero=3 sp=on schedule=interleaved virtual=3",
+        "dp=2 tp=2 pp=2 micro_batch=2 zero=3 sp=on schedule=zb-v virtual=2 pieces=2",
+        "dp=2 tp=2 pp=2 micro_batch=1 zero=3 sp=on schedule=zb-h1 recompute=1",
+        "dp=2 tp=2 pp=2 micro_batch=4 zero=3 schedule=gpipe recompute=2",
+        "dp=2 tp=2 cp=2 micro_batch=2 zero=3 sp=on", "dp=8 micro_batch=1 zero=3",
+        "dp=2 tp=2 cp=2 cp_mode=a2a micro_batch=2 zero=3"}) {
+    CAPTURE(text);
+    const Strategy strategy = parse_strategy(text);
+    const Duration step = evaluate_strategy(known.problem.training_graph(strategy), strategy,
+                                            instance.global_batch, known.models)
+                              .step_time;
+    const Duration own = known.facts.bound_with_layers(strategy);
+    CHECK(own <= step);
+    nearest = std::max(nearest, to_seconds(own) / to_seconds(step));
+    const SpaceNode leaf{Level::kPieces, strategy};
+    const auto shared = known.facts.bound_with_choices(leaf, space.layer_choices(leaf),
+                                                       NodeFacts::Share::kOfMicroBatch, Duration());
+    if (shared) most = std::max(most, to_seconds(own) / to_seconds(*shared));
+  }
+  CHECK(nearest > 0.9);
+  CHECK(most > 1.05);
+}
+
+TEST_CASE("gathers of the middle one of three blocks speak for those of a longer model") {
+  const SearchInstance instance = large_layers();
+  const SearchProblem problem = problem_of(instance);
+  const SearchModels models = make_search_models(problem);
+  const auto fetching = [&](const std::string& text, int blocks, int layer) {
+    const Strategy strategy = parse_strategy(text + " micro_batch=2");
+    const StagedGraph staged =
+        make_staged_graph(problem.shorter_graph(strategy, blocks), strategy, 2, *models.boxing);
+    return fetching_layer(staged, layer, *models.cost, *models.network, ExpandOptions());
+  };
+  for (const char* text : {"dp=2 tp=4 zero=3 sp=on", "dp=4 tp=2 zero=3 recompute=full",
+                           "dp=2 tp=4 zero=3 sp=on pieces=2", "dp=2 tp=2 cp=2 zero=3"}) {
+    CAPTURE(text);
+    const std::optional<FetchingLayer> middle = fetching(text, 3, 2);
+    REQUIRE(middle);
+    for (const FetchingCell& cell : {middle->forward, middle->backward}) {
+      CHECK(cell.fetch > Duration());
+      CHECK(cell.to_next >= cell.fetch + cell.alone);
+    }
+    for (const int layer : {2, 3, 5}) CHECK(fetching(text, 6, layer) == middle);
+  }
+  CHECK(!fetching("dp=2 tp=4 zero=2", 3, 2));
+}
+
+// What was asked of one mesh is there for others whose groups are the same ranks.
+TEST_CASE("a group is the ranks of its steps, and what it takes is what the network says") {
+  const SearchInstance instance = large_layers();
+  const Known known(instance);
+  CollectiveTimes times(*known.models.network);
+  const auto values = [&](const CollectiveTimes::Steps& steps) {
+    std::vector<std::int32_t> ranks;
+    for (const Rank rank : times.group(steps).members) ranks.push_back(rank.value);
+    return ranks;
+  };
+  CHECK(values({}) == std::vector<std::int32_t>{0});
+  CHECK(values({{4, 2}}) == std::vector<std::int32_t>{0, 4});
+  CHECK(values({{4, 2}, {1, 2}}) == std::vector<std::int32_t>{0, 1, 4, 5});
+  CollectiveTimes::Group& group = times.group({{2, 4}});
+  CHECK(&group == &times.group({{2, 4}}));
+  const Bytes own(std::int64_t{1} << 26);
+  for (int again = 0; again < 2; ++again)
+    for (const Primitive primitive : {Primitive::kAllReduce, Primitive::kAllGather}) {
+      Communication communication;
+      communication.primitive = primitive;
+      const std::vector<Rank> members = {Rank(0), Rank(2), Rank(4), Rank(6)};
+      CHECK(times.duration(primitive, own, group) ==
+            known.models.network->duration({.communication = &communication,
+                                            .members = members,
+                                            .global_bytes = own,
+                                            .largest_volume = own}));
+    }
 }
 
 TEST_CASE("three blocks say of a deep model what all of its layers say") {
