@@ -2,6 +2,7 @@
 #include "compiler/memory/memory_plan.h"
 
 #include "compiler/memory/packing.h"
+#include "compiler/memory/sort_woven.h"
 #include "core/base/at.h"
 
 #include <algorithm>
@@ -24,13 +25,13 @@ class MemoryPlan::Planner {
     keep_apart_over_steps();
     find_stays();
     measure_peak();
-    best_ = options_.reuse ? pack_quickly(stays_, lower_bound() - fixed_) : without_reuse();
+    best_ = options_.reuse ? pack_quickly(stays_, ends_, lower_bound() - fixed_) : without_reuse();
   }
 
   Bytes size() const { return fixed_ + best_.packing.size; }
   Bytes lower_bound() const { return program_.arena.lower_bound; }
   void improve(Bytes enough) {
-    if (options_.reuse) sextant::improve(best_, stays_, enough - fixed_);
+    if (options_.reuse) improve_to_bound(best_, stays_, lower_bound() - fixed_, enough - fixed_);
   }
 
   PackedProgram finish() {
@@ -116,6 +117,7 @@ class MemoryPlan::Planner {
   // use is over or is issued before it. (The two orders differ: a run of a long cell is issued
   // before a transfer that begins earlier.)
   void find_births() {
+    contents_.reserve(lifetimes_.in_order.size());
     for (const ContentId content : lifetimes_.in_order)
       if (is_shared(content)) contents_.push_back(content);
     if (options_.begin.empty()) return;
@@ -124,7 +126,7 @@ class MemoryPlan::Planner {
     for (const ContentId content : contents_)
       births.push_back({begin_of(content), size_of(births)});
     if (std::is_sorted(births.begin(), births.end())) return;
-    std::sort(births.begin(), births.end());
+    sort_woven(births);
     const std::vector<ContentId> issued = contents_;
     for (std::size_t birth = 0; birth < births.size(); ++birth)
       contents_[birth] = at(issued, births[birth].second);
@@ -174,8 +176,10 @@ class MemoryPlan::Planner {
 
   void find_stays() {
     std::vector<Time> begin;
+    begin.reserve(contents_.size());
+    stays_.reserve(contents_.size());
     for (const ContentId content : contents_) begin.push_back(begin_of(content));
-    std::vector<std::int64_t> first(contents_.size());  // issued, of this and all later births
+    std::vector<std::int32_t> first(contents_.size());  // issued, of this and all later births
     for (std::size_t tick = contents_.size(); tick-- > 0;) {
       first[tick] = life(contents_[tick]).first;
       if (tick + 1 < first.size()) first[tick] = std::min(first[tick], first[tick + 1]);
@@ -183,7 +187,7 @@ class MemoryPlan::Planner {
     for (std::size_t tick = 0; tick < contents_.size(); ++tick) {
       const ContentId content = contents_[tick];
       const Time over = end_of(content);
-      const std::int64_t last = life(content).last;
+      const std::int32_t last = life(content).last;
       const std::size_t by_time = partition_near(
           tick + 1, begin.size(), [&](std::size_t birth) { return begin[birth] < over; });
       const std::size_t end = partition_near(
@@ -228,8 +232,9 @@ class MemoryPlan::Planner {
       live[frame_of(at(contents_, stay)).frame->memory] += sign * at(stays_, stay).size;
     };
     Bytes total = fixed_;
+    ends_ = by_end(stays_);
     sweep(
-        stays_,
+        stays_, ends_,
         [&](std::int32_t stay) {
           add(stay, 1);
           total += at(stays_, stay).size;
@@ -278,6 +283,7 @@ class MemoryPlan::Planner {
   const MemoryPlanOptions options_;
   std::vector<ContentId> contents_;  // that share the arena, by birth
   std::vector<Stay> stays_;          // of these
+  std::vector<std::int32_t> ends_;   // stays by their end
   std::vector<Kept> kept_;           // those that share with nobody
   BestPacking best_;
   Bytes fixed_;  // of state and host frames, at the arena's start
