@@ -32,17 +32,14 @@ struct RunsByPosition {
   FixedTable<QueueRole, std::vector<std::int32_t>, kNumQueueRoles> runs;
 };
 
-void raise(ByQueue& to, const ByQueue& by) {
-  for (const QueueRole queue : kLaunchQueues) to[queue] = std::max(to[queue], by[queue]);
-}
-
 // `pending` has the latest positions that each run waits for; what its queue has waited for before
 // is left out.
 ProgramWaits needed_waits(const ProgramTables& tables, const std::vector<ByQueue>& pending) {
   // What a queue has waited for when a step begins, from the step before.
   ByLaunchQueue<ByQueue> waited;
   for (ByQueue& queues : waited) queues.fill(kNever);
-  for (std::size_t r = 0; r < pending.size(); ++r) raise(waited[tables.runs[r].queue], pending[r]);
+  for (std::size_t r = 0; r < pending.size(); ++r)
+    join_largest(waited[tables.runs[r].queue], pending[r]);
   for (ByQueue& queues : waited)
     for (const QueueRole queue : kLaunchQueues) queues[queue] -= tables.runs_per_step[queue];
   const RunsByPosition positions(tables);
@@ -154,19 +151,25 @@ class Contents {
     return true;
   }
 
+  // The content that begins with an act, or -1. Most rates are 1, and a division takes as long as
+  // the rest.
+  static std::int32_t content_begun(std::int32_t act, std::int32_t rate) {
+    if (rate == 1) return act;
+    return act % rate == 0 ? act / rate : -1;
+  }
+
   bool act() {
     const Site& site = tables_.sites[at(site_)];
     const std::int32_t act = act_of_site_[at(site_)]++;
     for (std::int32_t i = site.first_input; i < site.first_input + site.num_inputs; ++i) {
       const Channel& channel = tables_.channels[at(tables_.inputs[at(i)])];
-      const bool begins = act % channel.consume_for == 0;
-      if (begins && !await_content(channel, act / channel.consume_for)) return false;
+      const std::int32_t content = content_begun(act, channel.consume_for);
+      if (content >= 0 && !await_content(channel, content)) return false;
     }
     for (std::int32_t w = site.first_write; w < site.first_write + site.num_writes; ++w) {
       const std::int32_t f = tables_.writes[at(w)].frame;
       const FrameQuota& frame = tables_.frames[at(f)];
-      if (act % frame.acts_per_content != 0) continue;
-      const std::int32_t content = act / frame.acts_per_content;
+      const std::int32_t content = content_begun(act, frame.acts_per_content);
       // A frame of several writers takes its credit once.
       if (content != taken_[at(f)]) continue;
       ++taken_[at(f)];
