@@ -15,6 +15,7 @@
 #include "compiler/order/issue_order.h"
 #include "compiler/order/join_runs.h"
 #include "compiler/order/partition.h"
+#include "compiler/order/run_forms.h"
 #include "compiler/words/coverage.h"
 #include "compiler/words/fusion.h"
 #include "core/base/at.h"
@@ -78,7 +79,9 @@ class Expansion {
       options_.stop();
       if (plans[c]->size() > enough) plans[c]->improve(enough);
       packed[c] = plans[c]->finish();
+      plans[c].reset();
     });
+    order_.clear();  // its bytes serve what follows
     Tables unguarded;
     if (options_.guards) unguarded = add_guards(packed);
     const auto graph = std::make_shared<PhysicalGraph>(std::move(graph_));
@@ -156,8 +159,9 @@ class Expansion {
     IssueOrder order = make_issue_order(partition_, programs, of_instance,
                                         {options_.launch_groups, options_.transfer_order});
     options_.stop();
-    fuse_buckets(order, partition_, groups_, network_, sizes, options_.buckets, options_.stop);
-    if (options_.join_runs) join_runs(order, partition_, options_.stop);
+    const RunForms forms(partition_, order);
+    fuse_buckets(order, forms, groups_, network_, sizes, options_.buckets, options_.stop);
+    if (options_.join_runs) join_runs(order, forms, options_.stop);
     return order;
   }
 

@@ -161,8 +161,7 @@ class StageJoiner {
 
 }  // namespace
 
-void join_runs(IssueOrder& order, const Partition& partition, const StopPoll& stop) {
-  const RunForms forms(partition, order);
+void join_runs(IssueOrder& order, const RunForms& forms, const StopPoll& stop) {
   for (std::vector<OrderedRun>& stage : order) {
     stop();
     StageJoiner(stage, forms).run();
