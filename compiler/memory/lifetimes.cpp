@@ -4,6 +4,7 @@
 #include "core/base/at.h"
 
 #include <algorithm>
+#include <span>
 
 namespace sextant {
 namespace {
@@ -82,6 +83,15 @@ class Walk {
     for (const Link& link : program_.links)
       for (const std::int32_t reader : at(block(link.to).ports, link.to_port).readers)
         add_access(link.to, reader, frame_of(link.from, link.from_register), link.consume_for);
+    for (const std::vector<Access>& of_actor : accesses_) {
+      first_access_.push_back(in_a_row_.size());
+      in_a_row_.insert(in_a_row_.end(), of_actor.begin(), of_actor.end());
+    }
+    first_access_.push_back(in_a_row_.size());
+  }
+  std::span<const Access> accesses_of(ActorId actor) const {
+    const std::size_t first = first_access_[actor];
+    return std::span(in_a_row_).subspan(first, first_access_[actor.plus(1)] - first);
   }
 
   void number_contents() {
@@ -118,7 +128,7 @@ class Walk {
         for (std::int32_t a = 0; a < run.num_actors; ++a) {
           const std::int32_t begins = alone ? position + a : position;
           const std::int32_t ends = alone ? position + a : end - 1;
-          for (const Access& access : accesses_[base.plus(a)])
+          for (const Access& access : accesses_of(base.plus(a)))
             note(access, run.act, {first, last, begins, ends});
         }
       }
@@ -151,6 +161,9 @@ class Walk {
   Table<InstanceId, ProgramFrameId> first_frame_;
   Table<InstanceId, ActorId> first_actor_;
   Table<ActorId, std::vector<Access>> accesses_;
+  // The same in a row: the order walks over them once per act.
+  std::vector<Access> in_a_row_;
+  Table<ActorId, std::size_t> first_access_;  // and the end of the last one's
 };
 
 }  // namespace
