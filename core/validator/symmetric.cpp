@@ -3,6 +3,10 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
+#include <set>
+#include <utility>
+#include <vector>
 
 namespace sextant::validator {
 namespace {
@@ -22,7 +26,8 @@ class CollectiveBuffers {
     for (const Link& link : program.links) links_[{link.to, link.to_port}] = &link;
   }
 
-  BuffersByRole find() {
+  // Of the roles that are `wanted`.
+  BuffersByRole find(const std::vector<bool>& wanted) {
     BuffersByRole buffers(at(program_.num_group_roles));
     for (const Run& run : program_.order) {
       const Block& block = graph_.block_of(program_.instances[run.instance]);
@@ -32,6 +37,7 @@ class CollectiveBuffers {
           continue;
         const GroupRole role = actor.communication->group;
         if (role < 0 || role >= program_.num_group_roles) continue;  // refused by another rule
+        if (!wanted[at(role)]) continue;
         for (const Place& place : operands(run.instance, a))
           at(buffers, role).push_back(buffer(place, run.act));
       }
@@ -120,6 +126,38 @@ Table<GroupId, std::vector<Member>> members_of_groups(const PhysicalGraph& graph
   return members;
 }
 
+// Two members of a group, which is the first that has both.
+struct MemberPair {
+  Member first, other;
+  GroupId group;
+};
+
+// Different pairs of the first member of each group and the others: groups of equal members look
+// alike.
+std::vector<MemberPair> pairs_of_members(const PhysicalGraph& graph) {
+  const auto members = members_of_groups(graph);
+  std::vector<MemberPair> pairs;
+  std::set<std::pair<Member, Member>> known;
+  for (const GroupId group : members.keys())
+    for (std::size_t i = 1; i < members[group].size(); ++i) {
+      const Member &first = members[group].front(), &other = members[group][i];
+      if (known.emplace(first, other).second) pairs.push_back({first, other, group});
+    }
+  return pairs;
+}
+
+// The roles of each program that some pair has.
+Table<ProgramId, std::vector<bool>> roles_of(const PhysicalGraph& graph,
+                                             const std::vector<MemberPair>& pairs) {
+  Table<ProgramId, std::vector<bool>> roles;
+  for (const RankProgram& program : graph.programs)
+    roles.emplace_back(at(program.num_group_roles), false);
+  for (const MemberPair& pair : pairs)
+    for (const Member& member : {pair.first, pair.other})
+      roles[member.program][at(member.role)] = true;
+  return roles;
+}
+
 void compare(const PhysicalGraph& graph, const DeviceGroup& group, const Member& first,
              const std::vector<Buffer>& expected, const Member& other,
              const std::vector<Buffer>& found, Findings& findings) {
@@ -148,28 +186,19 @@ bool has_symmetric_frames(const PhysicalGraph& graph) {
 
 void check_symmetric(const PhysicalGraph& graph, Findings& findings) {
   if (!has_symmetric_frames(graph)) return;  // no buffer has an address here
-  std::map<ProgramId, BuffersByRole> known;  // of programs that share a group with another
+  const std::vector<MemberPair> pairs = pairs_of_members(graph);
+  const Table<ProgramId, std::vector<bool>> wanted = roles_of(graph, pairs);
+  std::map<ProgramId, BuffersByRole> known;
   const auto buffers_of = [&](const Member& member) -> const std::vector<Buffer>& {
-    auto place = known.find(member.program);
-    if (place == known.end())
-      place = known
-                  .emplace(member.program,
-                           CollectiveBuffers(graph, graph.programs[member.program]).find())
-                  .first;
+    const auto [place, is_new] = known.try_emplace(member.program);
+    if (is_new)
+      place->second =
+          CollectiveBuffers(graph, graph.programs[member.program]).find(wanted[member.program]);
     return at(place->second, member.role);
   };
-  const auto members = members_of_groups(graph);
-  std::vector<std::pair<Member, Member>> compared;  // groups of equal members look alike
-  for (const GroupId group : members.keys())
-    for (std::size_t i = 1; i < members[group].size(); ++i) {
-      const Member &first = members[group].front(), &other = members[group][i];
-      const std::pair pair(first, other);
-      const auto place = std::lower_bound(compared.begin(), compared.end(), pair);
-      if (place != compared.end() && *place == pair) continue;
-      compared.insert(place, pair);
-      compare(graph, graph.groups[group], first, buffers_of(first), other, buffers_of(other),
-              findings);
-    }
+  for (const auto& [first, other, group] : pairs)
+    compare(graph, graph.groups[group], first, buffers_of(first), other, buffers_of(other),
+            findings);
 }
 
 }  // namespace sextant::validator
