@@ -8,6 +8,7 @@
 #include "core/base/check.h"
 
 #include <algorithm>
+#include <bit>
 
 namespace sextant {
 namespace {
@@ -32,6 +33,16 @@ struct RunsByPosition {
   FixedTable<QueueRole, std::vector<std::int32_t>, kNumQueueRoles> runs;
 };
 
+// The queues, as bits, whose pending position is some and behind the one waited for.
+std::uint32_t needed_queues(const ByQueue& pending, const ByQueue& waited) {
+  std::uint32_t needed = 0;
+  for (const QueueRole queue : kLaunchQueues) {
+    const bool is_needed = pending[queue] != kNever && pending[queue] > waited[queue];
+    needed |= (is_needed ? 1U : 0U) << static_cast<unsigned>(queue);
+  }
+  return needed;
+}
+
 // `pending` has the latest positions that each run waits for; what its queue has waited for before
 // is left out.
 ProgramWaits needed_waits(const ProgramTables& tables, const std::vector<ByQueue>& pending) {
@@ -48,9 +59,11 @@ ProgramWaits needed_waits(const ProgramTables& tables, const std::vector<ByQueue
   result.waits.reserve(pending.size());
   for (std::size_t r = 0; r < pending.size(); ++r) {
     const QueueRole own = tables.runs[r].queue;
-    for (const QueueRole queue : kLaunchQueues) {
+    std::uint32_t needed = needed_queues(pending[r], waited[own]);
+    needed &= ~(1U << static_cast<unsigned>(own));
+    for (; needed != 0; needed &= needed - 1) {
+      const auto queue = key_at<QueueRole>(static_cast<std::size_t>(std::countr_zero(needed)));
       const std::int32_t position = pending[r][queue];
-      if (queue == own || position == kNever || position <= waited[own][queue]) continue;
       waited[own][queue] = position;
       result.waits.push_back(positions.wait(queue, position));
     }

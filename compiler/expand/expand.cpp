@@ -85,9 +85,10 @@ class Expansion {
     Tables unguarded;
     if (options_.guards) unguarded = add_guards(packed);
     const auto graph = std::make_shared<PhysicalGraph>(std::move(graph_));
-    const auto tables = unguarded.of_graph ? std::make_shared<const GraphTables>(
-                                                 *graph, *unguarded.of_graph, unguarded.hold)
-                                           : std::make_shared<const GraphTables>(*graph);
+    const auto tables = unguarded.of_graph
+                            ? std::make_shared<const GraphTables>(
+                                  *graph, std::move(*unguarded.of_graph), unguarded.hold)
+                            : std::make_shared<const GraphTables>(*graph);
     return {graph, std::move(packed), tables};
   }
 
@@ -95,13 +96,13 @@ class Expansion {
   // The tables of the graph without guards, and for each program whether they hold but for its
   // guards.
   struct Tables {
-    std::shared_ptr<const GraphTables> of_graph;
+    std::shared_ptr<GraphTables> of_graph;
     std::vector<bool> hold;
   };
 
   Tables add_guards(std::vector<PackedProgram>& packed) {
     // All tables are made while guards are sought, before memory that is spent changes a program.
-    const auto tables = std::make_shared<const GraphTables>(graph_);
+    const auto tables = std::make_shared<GraphTables>(graph_);
     GuardsOfPrograms guards(classes_.size());
     for_each_in_parallel(classes_.size(), [&](std::size_t c) {
       options_.stop();
