@@ -59,7 +59,8 @@ struct RankRuntime::Impl {
     const auto members = static_cast<std::size_t>(tables->max_group_size);
     launches.resize(members);
     done.resize(members);
-    for (const Run& run : graph.programs[program].order) keys.push_back(key_of(run));
+    if (o.keeps_hash)
+      for (const Run& run : graph.programs[program].order) keys.push_back(key_of(run));
     if (!has_host) return;
     messages.reserve(2 * static_cast<std::size_t>(tables->num_channel_fences));
     if (device.spec().has_memory) {
@@ -104,7 +105,7 @@ struct RankRuntime::Impl {
   std::vector<Message> messages;
   std::vector<Fence> host_waits;
   std::unique_ptr<Replay> replay;
-  std::vector<std::uint64_t> keys;  // by run
+  std::vector<std::uint64_t> keys;  // by run, where they are hashed
   FixedTable<QueueRole, QueueWindow, kNumQueueRoles> windows;
   FixedTable<QueueRole, std::uint64_t, kNumQueueRoles> hashes;
 
@@ -198,6 +199,7 @@ void RankRuntime::Impl::launch(std::int32_t members) {
 }
 
 void RankRuntime::Impl::note_issued(std::int32_t members) {
+  if (!options.keeps_hash) return;
   for (std::int32_t run = next; run < next + members; ++run) {
     const auto index = static_cast<std::size_t>(run);
     std::uint64_t& hash = hashes[tables->runs[index].queue];

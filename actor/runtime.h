@@ -35,6 +35,8 @@ struct RuntimeOptions {
   // What devices and host actors call the first step: not 0 where training goes on. Steps of the
   // runtime itself, and with them fences and hashes, count from 0 all the same.
   std::int64_t first_step = 0;
+  // Whether hash() says what was issued; nobody compares that of a check.
+  bool keeps_hash = true;
 };
 
 // Where ranks stop between two steps, each for itself. Steps are counted with

@@ -60,9 +60,10 @@ void append_shared(Key& key, const Placement& from, const Placement& to) {
 
 BoxedTypeId BoxingPlans::type(const TensorType& type, std::optional<DType> to_dtype,
                               std::optional<DType> reduce_dtype) {
-  Key key = {static_cast<std::uint64_t>(type.dtype), number_of(to_dtype), number_of(reduce_dtype)};
-  append(key, type.shape.extents());
-  const auto number = static_cast<std::size_t>(type_numbers_.of(key));
+  key_.assign(
+      {static_cast<std::uint64_t>(type.dtype), number_of(to_dtype), number_of(reduce_dtype)});
+  append(key_, type.shape.extents());
+  const auto number = static_cast<std::size_t>(type_numbers_.of(key_));
   if (number == types_.size()) types_.push_back({type, to_dtype, reduce_dtype});
   return BoxedTypeId(number);
 }

@@ -88,6 +88,7 @@ class BoxingPlans {
   const NetworkModel* network_;
   const CostModel* cost_;
   Interner type_numbers_, mesh_numbers_, pair_numbers_;
+  Key key_;  // of a type, to keep its storage
   std::vector<Type> types_;
   std::vector<Mesh> meshes_;
   std::vector<std::vector<std::uint32_t>> pairs_;  // by source, then target

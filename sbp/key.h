@@ -7,6 +7,7 @@
 #include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -40,10 +41,10 @@ class Interner {
 
 inline void append_text(Key& key, std::string_view text) {
   key.push_back(text.size());
-  for (std::size_t at = 0; at < text.size(); at += 8) {
+  // Eight characters are a number; which one, depends on the machine, and nobody sees it.
+  for (; !text.empty(); text.remove_prefix(std::min(sizeof(std::uint64_t), text.size()))) {
     std::uint64_t word = 0;
-    for (std::size_t i = at; i < std::min(at + 8, text.size()); ++i)
-      word = word << 8U | static_cast<unsigned char>(text[i]);
+    std::memcpy(&word, text.data(), std::min(sizeof(word), text.size()));
     key.push_back(word);
   }
 }

@@ -4,6 +4,7 @@
 #include "actor/calls/operands.h"
 #include "core/base/at.h"
 #include "core/base/check.h"
+#include "core/base/radix_sort.h"
 #include "core/graphs/views.h"
 
 #include <algorithm>
@@ -11,20 +12,6 @@
 #include <tuple>
 
 namespace sextant {
-namespace {
-
-// What std::lower_bound finds, looked for near the begin first.
-template <typename Iterator, typename Value>
-Iterator lower_bound_near(Iterator begin, Iterator end, const Value& value) {
-  std::ptrdiff_t step = 1;
-  while (end - begin > step && begin[step] < value) {
-    begin += step;
-    step *= 2;
-  }
-  return std::lower_bound(begin, end - begin > step ? begin + step + 1 : end, value);
-}
-
-}  // namespace
 
 ByteUses::ByteUses(const PhysicalGraph& graph, ProgramId program, const ProgramTables& tables,
                    Grain grain)
@@ -91,24 +78,23 @@ void ByteUses::cut_segments() {
   std::vector<std::vector<std::int64_t>> places(frames);
   for (const SiteUse& use : uses_)
     places[at(use.frame)].insert(places[at(use.frame)].end(), {use.offset, use.offset + use.size});
-  std::vector<std::int64_t> all;
+  struct Cut {
+    std::int64_t address = 0;
+    std::int32_t number = 0;  // slot by slot
+  };
+  std::vector<Cut> all;
   for (std::size_t f = 0; f < frames; ++f) {
     std::sort(places[f].begin(), places[f].end());
     places[f].erase(std::unique(places[f].begin(), places[f].end()), places[f].end());
     for (const Bytes slot : *slot_offsets_[f])
-      for (const std::int64_t place : places[f]) all.push_back(slot.value + place);
+      for (const std::int64_t place : places[f]) all.push_back({slot.value + place, size_of(all)});
   }
-  std::vector<std::int64_t> cuts = all;
-  std::sort(cuts.begin(), cuts.end());
-  cuts.erase(std::unique(cuts.begin(), cuts.end()), cuts.end());
-  num_segments_ = static_cast<std::int32_t>(cuts.size());
-  segment_of_cut_.reserve(all.size());
-  // Addresses of a slot rise, most to one of the next cuts.
-  auto cut = cuts.begin();
-  for (const std::int64_t address : all) {
-    if (cut == cuts.end() || address < *cut) cut = cuts.begin();
-    cut = lower_bound_near(cut, cuts.end(), address);
-    segment_of_cut_.push_back(static_cast<std::int32_t>(cut - cuts.begin()));
+  radix_sort(all, [](const Cut& cut) { return cut.address; });
+  segment_of_cut_.resize(all.size());
+  num_segments_ = all.empty() ? 0 : 1;
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    if (i > 0 && all[i].address != all[i - 1].address) ++num_segments_;
+    segment_of_cut_[at(all[i].number)] = num_segments_ - 1;
   }
   std::int32_t first = 0;
   std::vector<std::int32_t> first_content;
@@ -220,14 +206,19 @@ std::vector<std::string> ByteUses::host_conflicts() const {
     const FrameQuota& quota = tables_.frames[at(frame)];
     return fmt::format("frame {} of '{}'", quota.frame, program_.instances[quota.instance].name);
   };
-  // The host frame that has a segment to itself.
+  // The host frame that has a segment to itself; all of these lie between two segments.
   std::vector<std::int32_t> owner(at(num_segments_), -1);
+  SegmentRange owned{num_segments_, 0};
   for (const bool mark : {true, false}) {
     for (const SiteUse& use : uses_) {
       if (mark && !host_frame[at(use.frame)]) continue;
       const std::size_t slots = slot_offsets_[at(use.frame)]->size();
       for (std::size_t slot = 0; slot < slots; ++slot) {
-        const SegmentRange range = range_in_slot(use, slot);
+        SegmentRange range = range_in_slot(use, slot);
+        if (mark)
+          owned = {std::min(owned.begin, range.begin), std::max(owned.end, range.end)};
+        else
+          range = {std::max(owned.begin, range.begin), std::min(owned.end, range.end)};
         for (std::int32_t s = range.begin; s < range.end; ++s) {
           if (owner[at(s)] >= 0 && owner[at(s)] != use.frame) {
             conflicts.push_back(fmt::format("bytes of {}, which a host actor touches, are also {}",

@@ -7,15 +7,15 @@
 
 namespace sextant {
 
-GraphTables::GraphTables(const PhysicalGraph& graph, const GraphTables& unguarded,
+GraphTables::GraphTables(const PhysicalGraph& graph, GraphTables&& unguarded,
                          const std::vector<bool>& is_same)
     : GraphTables(graph) {
   for (std::size_t p = 0; p < programs_.size(); ++p) {
-    const OfProgram& known = unguarded.programs_[p];
+    OfProgram& known = unguarded.programs_[p];
     if (!is_same[p] || !known.tables) continue;
     OfProgram& own = programs_[p];
     std::call_once(own.made, [&] {
-      own.tables = std::make_shared<const ProgramTables>(graph, ProgramId(p), *known.tables);
+      own.keep(std::make_shared<ProgramTables>(graph, ProgramId(p), known.take()));
     });
     if (!known.is_sought) continue;
     std::call_once(own.sought, [&] {
@@ -29,8 +29,7 @@ GraphTables::GraphTables(const PhysicalGraph& graph, const GraphTables& unguarde
 
 const std::shared_ptr<const ProgramTables>& GraphTables::of(ProgramId program) const {
   OfProgram& known = programs_[program.index()];
-  std::call_once(known.made,
-                 [&] { known.tables = std::make_shared<const ProgramTables>(graph_, program); });
+  std::call_once(known.made, [&] { known.keep(std::make_shared<ProgramTables>(graph_, program)); });
   return known.tables;
 }
 

@@ -10,6 +10,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <utility>
 #include <vector>
 
 namespace sextant {
@@ -24,8 +25,9 @@ class GraphTables {
       : graph_(graph), programs_(graph.programs.size()) {}
   // Tables of a graph that was the graph of `unguarded` before it got its guards. What was made
   // there for programs that are the same in all else serves here, with the guards added. `is_same`
-  // has one entry per program. Nobody asks `unguarded` meanwhile.
-  GraphTables(const PhysicalGraph& graph, const GraphTables& unguarded,
+  // has one entry per program. Nobody asks `unguarded` any more: tables that nobody else holds are
+  // taken and not copied.
+  GraphTables(const PhysicalGraph& graph, GraphTables&& unguarded,
               const std::vector<bool>& is_same);
   // Throws what ProgramTables() throws.
   const std::shared_ptr<const ProgramTables>& of(ProgramId program) const;
@@ -44,7 +46,17 @@ class GraphTables {
 
  private:
   struct OfProgram {
+    void keep(std::shared_ptr<ProgramTables> made_tables) {
+      own = std::move(made_tables);
+      tables = own;
+    }
+    // The tables, of which others may have a copy.
+    ProgramTables take() {
+      const bool is_shared = own.use_count() > 2;  // more than here
+      return is_shared ? ProgramTables(*own) : std::move(*own);
+    }
     std::once_flag made, sought, guarded, stepped;
+    std::shared_ptr<ProgramTables> own;  // those of `tables`
     std::shared_ptr<const ProgramTables> tables;
     bool is_sought = false;
     std::shared_ptr<const ProgramWaits> direct_waits;  // if sought here

@@ -8,6 +8,7 @@
 #include "core/base/check.h"
 
 #include <algorithm>
+#include <bit>
 
 namespace sextant {
 namespace {
@@ -32,8 +33,14 @@ struct RunsByPosition {
   FixedTable<QueueRole, std::vector<std::int32_t>, kNumQueueRoles> runs;
 };
 
-void raise(ByQueue& to, const ByQueue& by) {
-  for (const QueueRole queue : kLaunchQueues) to[queue] = std::max(to[queue], by[queue]);
+// The queues, as bits, whose pending position is some and behind the one waited for.
+std::uint32_t needed_queues(const ByQueue& pending, const ByQueue& waited) {
+  std::uint32_t needed = 0;
+  for (const QueueRole queue : kLaunchQueues) {
+    const bool is_needed = pending[queue] != kNever && pending[queue] > waited[queue];
+    needed |= (is_needed ? 1U : 0U) << static_cast<unsigned>(queue);
+  }
+  return needed;
 }
 
 // `pending` has the latest positions that each run waits for; what its queue has waited for before
@@ -42,7 +49,8 @@ ProgramWaits needed_waits(const ProgramTables& tables, const std::vector<ByQueue
   // What a queue has waited for when a step begins, from the step before.
   ByLaunchQueue<ByQueue> waited;
   for (ByQueue& queues : waited) queues.fill(kNever);
-  for (std::size_t r = 0; r < pending.size(); ++r) raise(waited[tables.runs[r].queue], pending[r]);
+  for (std::size_t r = 0; r < pending.size(); ++r)
+    join_largest(waited[tables.runs[r].queue], pending[r]);
   for (ByQueue& queues : waited)
     for (const QueueRole queue : kLaunchQueues) queues[queue] -= tables.runs_per_step[queue];
   const RunsByPosition positions(tables);
@@ -51,9 +59,11 @@ ProgramWaits needed_waits(const ProgramTables& tables, const std::vector<ByQueue
   result.waits.reserve(pending.size());
   for (std::size_t r = 0; r < pending.size(); ++r) {
     const QueueRole own = tables.runs[r].queue;
-    for (const QueueRole queue : kLaunchQueues) {
+    std::uint32_t needed = needed_queues(pending[r], waited[own]);
+    needed &= ~(1U << static_cast<unsigned>(own));
+    for (; needed != 0; needed &= needed - 1) {
+      const auto queue = key_at<QueueRole>(static_cast<std::size_t>(std::countr_zero(needed)));
       const std::int32_t position = pending[r][queue];
-      if (queue == own || position == kNever || position <= waited[own][queue]) continue;
       waited[own][queue] = position;
       result.waits.push_back(positions.wait(queue, position));
     }
@@ -154,19 +164,25 @@ class Contents {
     return true;
   }
 
+  // The content that begins with an act, or -1. Most rates are 1, and a division takes as long as
+  // the rest.
+  static std::int32_t content_begun(std::int32_t act, std::int32_t rate) {
+    if (rate == 1) return act;
+    return act % rate == 0 ? act / rate : -1;
+  }
+
   bool act() {
     const Site& site = tables_.sites[site_];
     const std::int32_t act = act_of_site_[site_]++;
     for (std::int32_t i = site.first_input; i < site.first_input + site.num_inputs; ++i) {
       const Channel& channel = tables_.channels[at(tables_.inputs[at(i)])];
-      const bool begins = act % channel.consume_for == 0;
-      if (begins && !await_content(channel, act / channel.consume_for)) return false;
+      const std::int32_t content = content_begun(act, channel.consume_for);
+      if (content >= 0 && !await_content(channel, content)) return false;
     }
     for (std::int32_t w = site.first_write; w < site.first_write + site.num_writes; ++w) {
       const std::int32_t f = tables_.writes[at(w)].frame;
       const FrameQuota& frame = tables_.frames[at(f)];
-      if (act % frame.acts_per_content != 0) continue;
-      const std::int32_t content = act / frame.acts_per_content;
+      const std::int32_t content = content_begun(act, frame.acts_per_content);
       // A frame of several writers takes its credit once.
       if (content != taken_[at(f)]) continue;
       ++taken_[at(f)];

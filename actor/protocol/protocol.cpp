@@ -34,6 +34,8 @@ Protocol::Protocol(const ProgramTables& tables, SiteOwner owner)
   for (const FrameQuota& frame : tables.frames) {
     std::fill_n(references_.begin() + frame.ring, frame.num_registers, frame.num_channels);
   }
+  for (std::size_t c = 0; c < channels_.size(); ++c)
+    channels_[c].registers = tables.frames[at(tables.channels[c].frame)].num_registers;
   for (std::size_t w = 0; w < tables.writes.size(); ++w) {
     if (tables.frames[at(tables.writes[w].frame)].initially_full) writes_[w].contents = 1;
   }

@@ -95,6 +95,7 @@ class Protocol {
     std::int64_t reqs = 0, consumed = 0, acks = 0;
     std::int32_t acts_of_content = 0;                  // consumer: acts served by its content
     std::int32_t req_at = 0, read_at = 0, ack_at = 0;  // positions in the rings
+    std::int32_t registers = 1;                        // of its frame: the length of the rings
     ChannelHash hash;
   };
   struct FrameState {
@@ -163,9 +164,7 @@ class Protocol {
   void advance(std::int32_t& position, std::int32_t num_registers) const {
     if (++position == num_registers) position = 0;
   }
-  std::int32_t registers_of(std::int32_t channel) const {
-    return of(tables_->frames, of(tables_->channels, channel).frame).num_registers;
-  }
+  std::int32_t registers_of(std::int32_t channel) const { return of(channels_, channel).registers; }
 
   const ProgramTables* tables_;
   SiteOwner owner_;

@@ -9,6 +9,39 @@
 namespace sextant {
 namespace {
 
+void sort_seen_later(FlatTape& flat) {
+  std::sort(flat.seen_later.begin(), flat.seen_later.end());
+  flat.seen_later.erase(std::unique(flat.seen_later.begin(), flat.seen_later.end()),
+                        flat.seen_later.end());
+}
+
+// The wait of an entry as a flat tape has it.
+std::int32_t flat_wait(FlatTape& flat, std::int32_t e, const TapeWait& wait) {
+  if (wait.lag == 0) return wait.entry;
+  flat.seen_later.push_back(wait.entry);
+  if (wait.entry >= e) return wait.entry;
+  flat.saved.push_back(wait.entry);
+  return static_cast<std::int32_t>(flat.queue_of.size() + flat.saved.size()) - 1;
+}
+
+void pair_waits(FlatTape& flat) {
+  flat.two_waits.resize(flat.queue_of.size());
+  flat.more_waits.clear();
+  const std::int32_t nobody = flat.nobody();
+  std::int32_t first = 0;
+  for (std::size_t e = 0; e < flat.two_waits.size(); ++e) {
+    const std::int32_t count = flat.waits_end[e] - first;
+    const std::int32_t* const waits = flat.waits.data() + std::exchange(first, first + count);
+    std::array<std::int32_t, 2>& two = flat.two_waits[e];
+    two[0] = count > 0 ? waits[0] : nobody;
+    two[1] = count > 1 ? waits[1] : nobody;
+    if (count <= 2) continue;
+    two[1] = ~static_cast<std::int32_t>(flat.more_waits.size());
+    flat.more_waits.push_back(count - 1);
+    flat.more_waits.insert(flat.more_waits.end(), waits + 1, waits + count);
+  }
+}
+
 class Flattening {
  public:
   Flattening(const Tape& tape, FlatTape& flat)
@@ -34,11 +67,9 @@ class Flattening {
       add_waits(e, entry);
     }
     for (std::int32_t e = 0; e < size_;) e += add_op(e);
-    std::sort(flat_.seen_later.begin(), flat_.seen_later.end());
-    flat_.seen_later.erase(std::unique(flat_.seen_later.begin(), flat_.seen_later.end()),
-                           flat_.seen_later.end());
+    sort_seen_later(flat_);
     merge_sole();
-    pair_waits();
+    pair_waits(flat_);
   }
 
  private:
@@ -54,16 +85,8 @@ class Flattening {
   }
 
   void add_waits(std::int32_t e, const TapeEntry& entry) {
-    for (std::int32_t w = 0; w < entry.num_waits; ++w) {
-      const TapeWait& wait = tape_.waits[at(entry.first_wait + w)];
-      std::int32_t& whose = flat_.waits[at(next_wait_++)];
-      whose = wait.entry;
-      if (wait.lag == 0) continue;
-      flat_.seen_later.push_back(wait.entry);
-      if (wait.entry >= e) continue;
-      whose = size_ + static_cast<std::int32_t>(flat_.saved.size());
-      flat_.saved.push_back(wait.entry);
-    }
+    for (std::int32_t w = 0; w < entry.num_waits; ++w)
+      flat_.waits[at(next_wait_++)] = flat_wait(flat_, e, tape_.waits[at(entry.first_wait + w)]);
     flat_.waits_end[at(e)] = next_wait_;
   }
 
@@ -134,23 +157,6 @@ class Flattening {
     }
   }
 
-  void pair_waits() {
-    flat_.two_waits.resize(flat_.queue_of.size());
-    const std::int32_t nobody = flat_.nobody();
-    std::int32_t first = 0;
-    for (std::size_t e = 0; e < flat_.two_waits.size(); ++e) {
-      const std::int32_t count = flat_.waits_end[e] - first;
-      const std::int32_t* const waits = flat_.waits.data() + std::exchange(first, first + count);
-      std::array<std::int32_t, 2>& two = flat_.two_waits[e];
-      two[0] = count > 0 ? waits[0] : nobody;
-      two[1] = count > 1 ? waits[1] : nobody;
-      if (count <= 2) continue;
-      two[1] = ~static_cast<std::int32_t>(flat_.more_waits.size());
-      flat_.more_waits.push_back(count - 1);
-      flat_.more_waits.insert(flat_.more_waits.end(), waits + 1, waits + count);
-    }
-  }
-
   const Tape& tape_;
   FlatTape& flat_;
   std::int32_t size_;
@@ -163,5 +169,22 @@ class Flattening {
 }  // namespace
 
 FlatTape::FlatTape(const Tape& from) : tape(&from) { Flattening(from, *this).run(); }
+
+void FlatTape::add(std::span<const AddedWait> added) {
+  std::vector<std::int32_t> all;
+  all.reserve(waits.size() + added.size());
+  auto next = added.begin();
+  std::int32_t first = 0;
+  for (std::int32_t e = 0; at(e) < queue_of.size(); ++e) {
+    const std::int32_t end = std::exchange(first, waits_end[at(e)]);
+    all.insert(all.end(), waits.begin() + end, waits.begin() + first);
+    for (; next != added.end() && next->entry == e; ++next)
+      all.push_back(flat_wait(*this, e, next->wait));
+    waits_end[at(e)] = size_of(all);
+  }
+  waits = std::move(all);
+  sort_seen_later(*this);
+  pair_waits(*this);
+}
 
 }  // namespace sextant

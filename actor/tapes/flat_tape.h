@@ -12,9 +12,17 @@
 
 namespace sextant {
 
+// A wait of an entry that its tape does not have.
+struct AddedWait {
+  std::int32_t entry = 0;
+  TapeWait wait;
+};
+
 struct FlatTape {
   // `tape` outlives it.
   explicit FlatTape(const Tape& tape);
+  // From now on these are waited for too; they come by entry.
+  void add(std::span<const AddedWait> added);
 
   struct Op {
     enum class Kind : std::uint8_t {

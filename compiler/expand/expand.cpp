@@ -15,6 +15,7 @@
 #include "compiler/order/issue_order.h"
 #include "compiler/order/join_runs.h"
 #include "compiler/order/partition.h"
+#include "compiler/order/run_forms.h"
 #include "compiler/words/coverage.h"
 #include "compiler/words/fusion.h"
 #include "core/base/at.h"
@@ -78,13 +79,16 @@ class Expansion {
       options_.stop();
       if (plans[c]->size() > enough) plans[c]->improve(enough);
       packed[c] = plans[c]->finish();
+      plans[c].reset();
     });
+    order_.clear();  // its bytes serve what follows
     Tables unguarded;
     if (options_.guards) unguarded = add_guards(packed);
     const auto graph = std::make_shared<PhysicalGraph>(std::move(graph_));
-    const auto tables = unguarded.of_graph ? std::make_shared<const GraphTables>(
-                                                 *graph, *unguarded.of_graph, unguarded.hold)
-                                           : std::make_shared<const GraphTables>(*graph);
+    const auto tables = unguarded.of_graph
+                            ? std::make_shared<const GraphTables>(
+                                  *graph, std::move(*unguarded.of_graph), unguarded.hold)
+                            : std::make_shared<const GraphTables>(*graph);
     return {graph, std::move(packed), tables};
   }
 
@@ -92,13 +96,13 @@ class Expansion {
   // The tables of the graph without guards, and for each program whether they hold but for its
   // guards.
   struct Tables {
-    std::shared_ptr<const GraphTables> of_graph;
+    std::shared_ptr<GraphTables> of_graph;
     std::vector<bool> hold;
   };
 
   Tables add_guards(std::vector<PackedProgram>& packed) {
     // All tables are made while guards are sought, before memory that is spent changes a program.
-    const auto tables = std::make_shared<const GraphTables>(graph_);
+    const auto tables = std::make_shared<GraphTables>(graph_);
     GuardsOfPrograms guards(classes_.size());
     for_each_in_parallel(classes_.size(), [&](std::size_t c) {
       options_.stop();
@@ -156,8 +160,9 @@ class Expansion {
     IssueOrder order = make_issue_order(partition_, programs, of_instance,
                                         {options_.launch_groups, options_.transfer_order});
     options_.stop();
-    fuse_buckets(order, partition_, groups_, network_, sizes, options_.buckets, options_.stop);
-    if (options_.join_runs) join_runs(order, partition_, options_.stop);
+    const RunForms forms(partition_, order);
+    fuse_buckets(order, forms, groups_, network_, sizes, options_.buckets, options_.stop);
+    if (options_.join_runs) join_runs(order, forms, options_.stop);
     return order;
   }
 

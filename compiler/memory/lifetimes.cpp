@@ -4,6 +4,7 @@
 #include "core/base/at.h"
 
 #include <algorithm>
+#include <span>
 
 namespace sextant {
 namespace {
@@ -82,9 +83,22 @@ class Walk {
     for (const Link& link : program_.links)
       for (const std::int32_t reader : at(block(link.to).ports, link.to_port).readers)
         add_access(link.to, reader, frame_of(link.from, link.from_register), link.consume_for);
+    for (const std::vector<Access>& of_actor : accesses_) {
+      first_access_.push_back(in_a_row_.size());
+      in_a_row_.insert(in_a_row_.end(), of_actor.begin(), of_actor.end());
+    }
+    first_access_.push_back(in_a_row_.size());
+  }
+  std::span<const Access> accesses_of(ActorId actor) const {
+    const std::size_t first = first_access_[actor];
+    return std::span(in_a_row_).subspan(first, first_access_[actor.plus(1)] - first);
   }
 
   void number_contents() {
+    std::size_t contents = 0;
+    for (const ProgramFrame& frame : lifetimes_.frames)
+      if (!frame.frame->initially_full) contents += at(frame.contents_per_step);
+    lifetimes_.contents.reserve(contents);
     for (const ProgramFrameId f : lifetimes_.frames.keys()) {
       ProgramFrame& frame = lifetimes_.frames[f];
       frame.first_content = lifetimes_.contents.next_key();
@@ -97,7 +111,7 @@ class Walk {
 
   void walk() {
     lifetimes_.in_order.reserve(lifetimes_.contents.size());
-    std::int64_t position = 0;
+    std::int32_t position = 0;
     const Table<RunId, Run>& order = program_.order;
     for (RunId first(0); order.contains(first);) {
       RunId last = first;  // of the launch group
@@ -106,15 +120,15 @@ class Walk {
              order[last.plus(1)].launch_group == group)
         ++last;
       const bool alone = last == first;
-      std::int64_t end = position;
+      std::int32_t end = position;
       for (const RunId r : Range(first, last.plus(1))) end += order[r].num_actors;
       for (const RunId r : Range(first, last.plus(1))) {
         const Run& run = order[r];
         const ActorId base = first_actor_[run.instance].plus(run.first_actor);
         for (std::int32_t a = 0; a < run.num_actors; ++a) {
-          const std::int64_t begins = alone ? position + a : position;
-          const std::int64_t ends = alone ? position + a : end - 1;
-          for (const Access& access : accesses_[base.plus(a)])
+          const std::int32_t begins = alone ? position + a : position;
+          const std::int32_t ends = alone ? position + a : end - 1;
+          for (const Access& access : accesses_of(base.plus(a)))
             note(access, run.act, {first, last, begins, ends});
         }
       }
@@ -125,11 +139,12 @@ class Walk {
 
   struct Point {
     RunId first_run, last_run;
-    std::int64_t begins, ends;
+    std::int32_t begins, ends;
   };
   void note(const Access& access, std::int32_t act, const Point& point) {
-    const ContentId content =
-        lifetimes_.frames[access.frame].first_content.plus(act / access.divisor);
+    // Most rates are 1, and a division takes as long as the rest.
+    const std::int32_t number = access.divisor == 1 ? act : act / access.divisor;
+    const ContentId content = lifetimes_.frames[access.frame].first_content.plus(number);
     ContentLife& life = lifetimes_.contents[content];
     if (!life.is_used()) {
       life.first_run = point.first_run;
@@ -146,6 +161,9 @@ class Walk {
   Table<InstanceId, ProgramFrameId> first_frame_;
   Table<InstanceId, ActorId> first_actor_;
   Table<ActorId, std::vector<Access>> accesses_;
+  // The same in a row: the order walks over them once per act.
+  std::vector<Access> in_a_row_;
+  Table<ActorId, std::size_t> first_access_;  // and the end of the last one's
 };
 
 }  // namespace

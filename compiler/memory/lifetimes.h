@@ -32,7 +32,7 @@ struct ProgramFrame {
 struct ContentLife {
   ProgramFrameId frame;
   RunId first_run, last_run;
-  std::int64_t first = 0, last = 0;  // of no meaning while unused
+  std::int32_t first = 0, last = 0;  // of no meaning while unused
   bool is_used() const { return first_run.is_valid(); }
 };
 

@@ -2,6 +2,7 @@
 #include "compiler/memory/memory_plan.h"
 
 #include "compiler/memory/packing.h"
+#include "compiler/memory/sort_woven.h"
 #include "core/base/at.h"
 
 #include <algorithm>
@@ -24,13 +25,13 @@ class MemoryPlan::Planner {
     keep_apart_over_steps();
     find_stays();
     measure_peak();
-    best_ = options_.reuse ? pack_quickly(stays_, lower_bound() - fixed_) : without_reuse();
+    best_ = options_.reuse ? pack_quickly(stays_, ends_, lower_bound() - fixed_) : without_reuse();
   }
 
   Bytes size() const { return fixed_ + best_.packing.size; }
   Bytes lower_bound() const { return program_.arena.lower_bound; }
   void improve(Bytes enough) {
-    if (options_.reuse) sextant::improve(best_, stays_, enough - fixed_);
+    if (options_.reuse) improve_to_bound(best_, stays_, lower_bound() - fixed_, enough - fixed_);
   }
 
   PackedProgram finish() {
@@ -116,6 +117,7 @@ class MemoryPlan::Planner {
   // use is over or is issued before it. (The two orders differ: a run of a long cell is issued
   // before a transfer that begins earlier.)
   void find_births() {
+    contents_.reserve(lifetimes_.in_order.size());
     for (const ContentId content : lifetimes_.in_order)
       if (is_shared(content)) contents_.push_back(content);
     if (options_.begin.empty()) return;
@@ -124,7 +126,7 @@ class MemoryPlan::Planner {
     for (const ContentId content : contents_)
       births.push_back({begin_of(content), size_of(births)});
     if (std::is_sorted(births.begin(), births.end())) return;
-    std::sort(births.begin(), births.end());
+    sort_woven(births);
     const std::vector<ContentId> issued = contents_;
     for (std::size_t birth = 0; birth < births.size(); ++birth)
       contents_[birth] = at(issued, births[birth].second);
@@ -173,24 +175,28 @@ class MemoryPlan::Planner {
   }
 
   void find_stays() {
-    std::vector<Time> begin;
-    for (const ContentId content : contents_) begin.push_back(begin_of(content));
-    std::vector<std::int64_t> first(contents_.size());  // issued, of this and all later births
-    for (std::size_t tick = contents_.size(); tick-- > 0;) {
-      first[tick] = life(contents_[tick]).first;
-      if (tick + 1 < first.size()) first[tick] = std::min(first[tick], first[tick + 1]);
+    const std::size_t births = contents_.size();
+    std::vector<Time> begin(births), over(births);
+    std::vector<std::int32_t> first(births), last(births);  // issued
+    stays_.reserve(births);
+    for (std::size_t tick = 0; tick < births; ++tick) {
+      const ContentLife& content = life(contents_[tick]);
+      const ProgramFrame& frame = lifetimes_.frames[content.frame];
+      begin[tick] = at_run(options_.begin, content.first_run);
+      over[tick] = at_run(options_.end, content.last_run);
+      first[tick] = content.first;
+      last[tick] = content.last;
+      stays_.push_back({static_cast<std::int32_t>(tick), 0, frame.frame->size, content.frame.value,
+                        !frame.has_outer_readers});
     }
-    for (std::size_t tick = 0; tick < contents_.size(); ++tick) {
-      const ContentId content = contents_[tick];
-      const Time over = end_of(content);
-      const std::int64_t last = life(content).last;
+    for (std::size_t tick = births; tick-- > 1;)  // of this and all later births
+      first[tick - 1] = std::min(first[tick - 1], first[tick]);
+    for (std::size_t tick = 0; tick < births; ++tick) {
       const std::size_t by_time = partition_near(
-          tick + 1, begin.size(), [&](std::size_t birth) { return begin[birth] < over; });
+          tick + 1, births, [&](std::size_t birth) { return begin[birth] < over[tick]; });
       const std::size_t end = partition_near(
-          by_time, first.size(), [&](std::size_t birth) { return first[birth] <= last; });
-      stays_.push_back({static_cast<std::int32_t>(tick), static_cast<std::int32_t>(end),
-                        size_of_content(content), life(content).frame.value,
-                        !frame_of(content).has_outer_readers});
+          by_time, births, [&](std::size_t birth) { return first[birth] <= last[tick]; });
+      stays_[tick].end = static_cast<std::int32_t>(end);
     }
   }
   // The first index from `from` on that is not `before`, where all that are come first. Most lives
@@ -220,27 +226,25 @@ class MemoryPlan::Planner {
 
   // No packing can be below the most bytes that live at one time; their classes are reported.
   void measure_peak() {
-    ArenaPlan& arena = program_.arena;
-    FixedTable<MemoryClass, Bytes, kNumMemoryClasses> live = fixed_by_class_;
-    arena.lower_bound = fixed_;
-    arena.peak_by_class.assign(live.begin(), live.end());
-    const auto add = [&](std::int32_t stay, std::int64_t sign) {
-      live[frame_of(at(contents_, stay)).frame->memory] += sign * at(stays_, stay).size;
-    };
-    Bytes total = fixed_;
+    ends_ = by_end(stays_);
+    Bytes live, most;
+    std::int32_t peak = -1;  // the stay that begins it
     sweep(
-        stays_,
+        stays_, ends_,
         [&](std::int32_t stay) {
-          add(stay, 1);
-          total += at(stays_, stay).size;
-          if (total <= arena.lower_bound) return;
-          arena.lower_bound = total;
-          arena.peak_by_class.assign(live.begin(), live.end());
+          live += at(stays_, stay).size;
+          if (live > most) {
+            most = live;
+            peak = stay;
+          }
         },
-        [&](std::int32_t stay) {
-          add(stay, -1);
-          total -= at(stays_, stay).size;
-        });
+        [&](std::int32_t stay) { live -= at(stays_, stay).size; });
+    FixedTable<MemoryClass, Bytes, kNumMemoryClasses> by_class = fixed_by_class_;
+    for (std::int32_t stay = 0; stay <= peak; ++stay)
+      if (at(stays_, stay).end > at(stays_, peak).begin)
+        by_class[frame_of(at(contents_, stay)).frame->memory] += at(stays_, stay).size;
+    program_.arena.lower_bound = fixed_ + most;
+    program_.arena.peak_by_class.assign(by_class.begin(), by_class.end());
   }
 
   BestPacking without_reuse() const {
@@ -278,6 +282,7 @@ class MemoryPlan::Planner {
   const MemoryPlanOptions options_;
   std::vector<ContentId> contents_;  // that share the arena, by birth
   std::vector<Stay> stays_;          // of these
+  std::vector<std::int32_t> ends_;   // stays by their end
   std::vector<Kept> kept_;           // those that share with nobody
   BestPacking best_;
   Bytes fixed_;  // of state and host frames, at the arena's start

@@ -30,7 +30,12 @@ struct FamilyPlace {
   std::array<bool, 2> is_taken = {false, false};
 };
 
-Packing pack_in_order(std::span<const Stay> stays, bool apart) {
+constexpr Bytes kAnySize{std::numeric_limits<std::int64_t>::max()};
+
+// Nothing as soon as it takes more than `most`.
+std::optional<Packing> pack_in_order(std::span<const Stay> stays,
+                                     std::span<const std::int32_t> ends, bool apart,
+                                     Bytes most = kAnySize) {
   FreeList areas[2];
   const auto area_of = [&](std::int32_t stay) {
     return apart && at(stays, stay).is_short ? std::size_t{1} : std::size_t{0};
@@ -41,8 +46,8 @@ Packing pack_in_order(std::span<const Stay> stays, bool apart) {
   std::vector<std::int32_t> place_of(stays.size());  // among those of the stay's family
   Packing packing;
   packing.offsets.resize(stays.size());
-  sweep(
-      stays,
+  sweep_while(
+      stays, ends,
       [&](std::int32_t stay) {
         const std::size_t area = area_of(stay);
         const Bytes size = at(stays, stay).size;
@@ -54,35 +59,64 @@ Packing pack_in_order(std::span<const Stay> stays, bool apart) {
         place->is_taken[area] = size.value > 0;
         at(place_of, stay) = static_cast<std::int32_t>(place - own.begin());
         at(packing.offsets, stay) = place->offset;
+        packing.size = areas[0].high_water() + areas[1].high_water();
       },
       [&](std::int32_t stay) {
         at(at(used, at(stays, stay).family), at(place_of, stay)).is_taken[area_of(stay)] = false;
         areas[area_of(stay)].give_back(at(packing.offsets, stay), at(stays, stay).size);
-      });
-  for (const std::int32_t stay : all_of(stays))
+      },
+      [&] { return packing.size <= most; });
+  if (packing.size > most) return std::nullopt;
+  for (std::int32_t stay = 0; apart && stay < size_of(stays); ++stay)
     if (area_of(stay) == 1) at(packing.offsets, stay) += areas[0].high_water();
-  packing.size = areas[0].high_water() + areas[1].high_water();
   return packing;
 }
 
-// Stretches of time into which placed stays are sorted, about as long as a stay: then most stays
-// touch one or two.
-class Stretches {
- public:
-  // Of the stays of at least this size.
-  explicit Stretches(std::span<const Stay> stays, Bytes least = Bytes()) {
-    std::int64_t ticks = 0, count = 0;
-    std::int32_t last = 0;
+// Most bytes that short stays take at one tick, and the others: kApart is not below.
+Bytes bound_apart(std::span<const Stay> stays, std::span<const std::int32_t> ends) {
+  std::array<Bytes, 2> taken, most;
+  const auto area_of = [&](std::int32_t stay) { return at(stays, stay).is_short ? 1U : 0U; };
+  sweep(
+      stays, ends,
+      [&](std::int32_t stay) {
+        const auto area = area_of(stay);
+        taken[area] += at(stays, stay).size;
+        most[area] = std::max(most[area], taken[area]);
+      },
+      [&](std::int32_t stay) { taken[area_of(stay)] -= at(stays, stay).size; });
+  return most[0] + most[1];
+}
+
+// Of the stays of at least some size.
+struct StayTotals {
+  std::int64_t count = 0, ticks = 0;
+  std::int32_t last = 0;                 // tick before which all have ended
+  std::optional<Bytes> smallest_beyond;  // of those of twice that size and more
+
+  StayTotals(std::span<const Stay> stays, Bytes least) {
+    const Bytes beyond = std::max(2 * least, least + Bytes(1));
+    Bytes smallest = kAnySize;
     for (const Stay& stay : stays) {
       if (stay.size < least) continue;
       ++count;
       ticks += stay.end - stay.begin;
       last = std::max(last, stay.end);
+      if (stay.size >= beyond) smallest = std::min(smallest, stay.size);
     }
-    count = std::max<std::int64_t>(count, 1);
-    width_ = static_cast<std::int32_t>(std::clamp<std::int64_t>(ticks / count, 16, 4096));
-    count_ = of(last) + 1;
+    if (smallest < kAnySize) smallest_beyond = smallest;
   }
+};
+
+// Stretches of time into which placed stays are sorted, about as long as a stay: then most stays
+// touch one or two.
+class Stretches {
+ public:
+  explicit Stretches(const StayTotals& stays) {
+    const std::int64_t length = stays.ticks / std::max<std::int64_t>(stays.count, 1);
+    width_ = static_cast<std::int32_t>(std::clamp<std::int64_t>(length, 16, 4096));
+    count_ = of(stays.last) + 1;
+  }
+  explicit Stretches(std::span<const Stay> stays) : Stretches(StayTotals(stays, Bytes())) {}
   std::int32_t count() const { return count_; }
   std::int32_t of(std::int32_t tick) const { return tick / width_; }
   std::int32_t first(const Stay& stay) const { return of(stay.begin); }
@@ -108,6 +142,13 @@ std::int64_t looks_for(std::span<const Stay> stays, const Stretches& stretches,
     looks += touching * (touching + 1) / 2;
   }
   return looks;
+}
+
+// No looks_for() these stays is below: it is as low as can be where all stretches are touched
+// alike, each stay touching one.
+double fewest_looks(const StayTotals& stays, const Stretches& stretches) {
+  const auto count = static_cast<double>(stays.count);
+  return count * count / (2.0 * stretches.count());
 }
 
 // Stays that were placed, by stretch, each stretch by offset.
@@ -238,23 +279,29 @@ void move_forward(Order& order, std::int32_t stay, double fraction) {
 }
 
 // Moves the highest stays forward in the order, and sometimes any stay, as long as there is work.
-Packing reorder(std::span<const Stay> stays, Packing best, Bytes bound, std::int64_t work) {
-  const Stretches stretches(stays);
+// Nothing where that brings no smaller packing than `first`.
+std::optional<Packing> reorder(std::span<const Stay> stays, const Packing& first, Bytes bound,
+                               std::int64_t work) {
+  const StayTotals totals(stays, Bytes());
+  const Stretches stretches(totals);
+  if (fewest_looks(totals, stretches) > static_cast<double>(work)) return std::nullopt;
   const std::int64_t looks = std::max<std::int64_t>(looks_for(stays, stretches), 1);
-  if (looks > work) return best;
   const CounterRng random(0, "packing");
-  Order order = by_offset(best);
+  std::optional<Packing> best;
+  Order order;
   std::uint64_t draw = 0;
-  for (; work >= looks && best.size > bound; work -= looks) {
+  for (; work >= looks && (best ? *best : first).size > bound; work -= looks) {
+    const Packing& lowest = best ? *best : first;
+    if (order.empty()) order = by_offset(lowest);
     Order changed = order;
-    for (const std::int32_t stay : highest(stays, best))
+    for (const std::int32_t stay : highest(stays, lowest))
       move_forward(changed, stay, random.uniform(draw++));
     const auto any = static_cast<std::int32_t>(random.bits(draw++) % stays.size());
     move_forward(changed, any, random.uniform(draw++));
-    std::optional<Packing> packing = pack_lowest(stays, stretches, changed, best.size);
+    std::optional<Packing> packing = pack_lowest(stays, stretches, changed, lowest.size);
     if (!packing) continue;
-    best = *std::move(packing);
-    order = by_offset(best);
+    best = std::move(packing);
+    order = by_offset(*best);
   }
   return best;
 }
@@ -263,23 +310,30 @@ Packing reorder(std::span<const Stay> stays, Packing best, Bytes bound, std::int
 // order of begin, which is the same under every rule.
 class LargeApart {
  public:
-  LargeApart(std::span<const Stay> stays, Bytes least) {
+  // Packings of more than `most` are of no use.
+  LargeApart(std::span<const Stay> stays, Bytes least, Bytes most = kAnySize) {
     std::vector<Stay> small;
     for (const Stay& stay : stays) {
       is_large_.push_back(stay.size >= least);
       (is_large_.back() ? large_ : small).push_back(stay);
     }
-    above_ = pack_in_order(small, false);
-    bound_ = packing_bound(large_) + above_.size;
+    const Bytes large = packing_bound(large_);
+    const std::vector<std::int32_t> ends = by_end(small);
+    if (large + packing_bound(small, ends) > most) return;
+    std::optional<Packing> above = pack_in_order(small, ends, false, most - large);
+    if (!above) return;
+    above_ = *std::move(above);
+    bound_ = large + above_.size;
   }
 
   // Nothing where it would take more than `most`.
   std::optional<Packing> pack(PackingRule rule, Bytes most = kAnySize) const {
-    if (bound_ > most) return std::nullopt;
+    if (!bound_ || *bound_ > most) return std::nullopt;
     const std::optional<Packing> below =
         pack_lowest(large_, Stretches(large_), order_of(rule, large_), most - above_.size);
     if (!below) return std::nullopt;
     Packing packing;
+    packing.offsets.reserve(is_large_.size());
     auto next_below = below->offsets.begin(), next_above = above_.offsets.begin();
     for (const bool large_one : is_large_)
       packing.offsets.push_back(large_one ? *next_below++ : below->size + *next_above++);
@@ -288,31 +342,33 @@ class LargeApart {
   }
 
  private:
-  static constexpr Bytes kAnySize{std::numeric_limits<std::int64_t>::max()};
-
   std::vector<Stay> large_;
   std::vector<bool> is_large_;  // by stay
   Packing above_;
-  Bytes bound_;  // under any rule
+  std::optional<Bytes> bound_;  // under any rule; none where no packing is of use
 };
 
-// Sizes from the smallest that occurs on, each about twice the one before.
-std::vector<Bytes> thresholds_of(std::span<const Stay> stays) {
-  std::vector<Bytes> sizes;
-  for (const Stay& stay : stays) sizes.push_back(stay.size);
-  std::sort(sizes.begin(), sizes.end());
-  std::vector<Bytes> thresholds;
-  for (const Bytes size : sizes)
-    if (thresholds.empty() || size >= 2 * thresholds.back()) thresholds.push_back(size);
-  return thresholds;
+Bytes smallest_size(std::span<const Stay> stays) {
+  return std::min_element(stays.begin(), stays.end(),
+                          [](const Stay& a, const Stay& b) { return a.size < b.size; })
+      ->size;
 }
 
 // The stays that the work allows to order are those of at least this size, the same under every
-// rule: the small ones are what matters least.
+// rule: the small ones are what matters least. Sizes are tried from the smallest that occurs on,
+// each about twice the one before.
 std::optional<Bytes> least_to_order(std::span<const Stay> stays, std::int64_t work) {
-  for (const Bytes least : thresholds_of(stays))
-    if (looks_for(stays, Stretches(stays, least), least) <= work) return least;
-  return stays.empty() ? std::optional<Bytes>(Bytes()) : std::nullopt;
+  if (stays.empty()) return Bytes();
+  std::optional<Bytes> least = smallest_size(stays);
+  while (least) {
+    const StayTotals totals(stays, *least);
+    const Stretches stretches(totals);
+    if (fewest_looks(totals, stretches) <= static_cast<double>(work) &&
+        looks_for(stays, stretches, *least) <= work)
+      return least;
+    least = totals.smallest_beyond;
+  }
+  return std::nullopt;
 }
 
 std::optional<Packing> pack_by_order(PackingRule rule, std::span<const Stay> stays,
@@ -360,10 +416,10 @@ std::vector<std::int32_t> by_end(std::span<const Stay> stays) {
   return order;
 }
 
-Bytes packing_bound(std::span<const Stay> stays) {
+Bytes packing_bound(std::span<const Stay> stays, std::span<const std::int32_t> ends) {
   Bytes taken, most;
   sweep(
-      stays,
+      stays, ends,
       [&](std::int32_t stay) {
         taken += at(stays, stay).size;
         most = std::max(most, taken);
@@ -372,12 +428,14 @@ Bytes packing_bound(std::span<const Stay> stays) {
   return most;
 }
 
+Bytes packing_bound(std::span<const Stay> stays) { return packing_bound(stays, by_end(stays)); }
+
 std::optional<Packing> pack(PackingRule rule, std::span<const Stay> stays, std::int64_t work) {
   switch (rule) {
     case PackingRule::kInOrder:
-      return pack_in_order(stays, false);
+      return pack_in_order(stays, by_end(stays), false);
     case PackingRule::kApart:
-      return pack_in_order(stays, true);
+      return pack_in_order(stays, by_end(stays), true);
     case PackingRule::kLargestFirst:
     case PackingRule::kLongestFirst:
     case PackingRule::kHeaviestFirst:
@@ -386,25 +444,34 @@ std::optional<Packing> pack(PackingRule rule, std::span<const Stay> stays, std::
       std::optional<Packing> first =
           pack_by_order(PackingRule::kHeaviestFirst, stays, least_to_order(stays, work));
       if (!first) return std::nullopt;
-      return reorder(stays, std::move(*first), packing_bound(stays), work);
+      std::optional<Packing> better = reorder(stays, *first, packing_bound(stays), work);
+      return better ? better : first;
     }
   }
   return std::nullopt;
 }
 
-BestPacking pack_quickly(std::span<const Stay> stays, Bytes bound) {
-  BestPacking best{pack_in_order(stays, false), PackingRule::kInOrder};
+BestPacking pack_quickly(std::span<const Stay> stays, std::span<const std::int32_t> ends,
+                         Bytes bound) {
+  BestPacking best{*pack_in_order(stays, ends, false), PackingRule::kInOrder};
   if (best.packing.size <= bound) return best;
-  Packing apart = pack_in_order(stays, true);
-  if (apart.size < best.packing.size) best = {std::move(apart), PackingRule::kApart};
+  const Bytes most = best.packing.size - Bytes(1);
+  if (bound_apart(stays, ends) > most) return best;
+  if (auto apart = pack_in_order(stays, ends, true, most))
+    best = {*std::move(apart), PackingRule::kApart};
   return best;
 }
 
-void improve(BestPacking& best, std::span<const Stay> stays, Bytes enough, std::int64_t work) {
-  const Bytes bound = packing_bound(stays);
+BestPacking pack_quickly(std::span<const Stay> stays, Bytes bound) {
+  return pack_quickly(stays, by_end(stays), bound);
+}
+
+void improve_to_bound(BestPacking& best, std::span<const Stay> stays, Bytes bound, Bytes enough,
+                      std::int64_t work) {
   if (best.packing.size <= std::max(bound, enough)) return;
   std::optional<LargeApart> apart;
-  if (const std::optional<Bytes> least = least_to_order(stays, work)) apart.emplace(stays, *least);
+  if (const std::optional<Bytes> least = least_to_order(stays, work))
+    apart.emplace(stays, *least, best.packing.size - Bytes(1));
   for (const PackingRule rule : kPackingRules) {
     if (best.packing.size <= std::max(bound, enough)) return;
     if (rule == PackingRule::kInOrder || rule == PackingRule::kApart) continue;
@@ -415,6 +482,10 @@ void improve(BestPacking& best, std::span<const Stay> stays, Bytes enough, std::
       packing = apart->pack(rule, best.packing.size - Bytes(1));
     if (packing && packing->size < best.packing.size) best = {std::move(*packing), rule};
   }
+}
+
+void improve(BestPacking& best, std::span<const Stay> stays, Bytes enough, std::int64_t work) {
+  improve_to_bound(best, stays, packing_bound(stays), enough, work);
 }
 
 BestPacking pack_best(std::span<const Stay> stays, std::int64_t work) {

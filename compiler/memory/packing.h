@@ -41,23 +41,31 @@ struct Packing {
   Bytes size;
 };
 
-// Most bytes that are taken at one tick: no packing is below.
-Bytes packing_bound(std::span<const Stay> stays);
-
-// Stays by their end.
+// Stays by their end: several who visit them in order of time may share it.
 std::vector<std::int32_t> by_end(std::span<const Stay> stays);
 
-// Visits stays by begin, before each those that have ended.
-template <typename Began, typename Ended>
-void sweep(std::span<const Stay> stays, const Began& began, const Ended& ended) {
-  const std::vector<std::int32_t> ends = by_end(stays);
+// Visits stays by begin, before each those that have ended, as long as `goes_on` says so. `ends`
+// are the stays by their end.
+template <typename Began, typename Ended, typename GoesOn>
+void sweep_while(std::span<const Stay> stays, std::span<const std::int32_t> ends,
+                 const Began& began, const Ended& ended, const GoesOn& goes_on) {
   std::size_t next = 0;
-  for (std::size_t i = 0; i < stays.size(); ++i) {
+  for (std::size_t i = 0; i < stays.size() && goes_on(); ++i) {
     for (; next < ends.size() && at(stays, ends[next]).end <= stays[i].begin; ++next)
       ended(ends[next]);
     began(static_cast<std::int32_t>(i));
   }
 }
+template <typename Began, typename Ended>
+void sweep(std::span<const Stay> stays, std::span<const std::int32_t> ends, const Began& began,
+           const Ended& ended) {
+  sweep_while(stays, ends, began, ended, [] { return true; });
+}
+
+// Most bytes that are taken at one tick: no packing is below.
+Bytes packing_bound(std::span<const Stay> stays);
+Bytes packing_bound(std::span<const Stay> stays, std::span<const std::int32_t> ends);
+
 // By one rule. Rules other than kInOrder and kApart look at what each stay meets. Where that would
 // take more than `work` looks, only the largest stays are placed like this and the others above
 // them in order of begin; nothing when that takes too much as well.
@@ -70,6 +78,9 @@ struct BestPacking {
 // The smaller one of kInOrder and kApart, which take time for the stays and the holes alone.
 // Where the first is as small as `bound`, which no packing is below, it is the one.
 BestPacking pack_quickly(std::span<const Stay> stays, Bytes bound = Bytes());
+// The same where stays by their end are known.
+BestPacking pack_quickly(std::span<const Stay> stays, std::span<const std::int32_t> ends,
+                         Bytes bound);
 
 // Looks that a rule may take, about five nanoseconds each: what is tried never depends on the
 // machine.
@@ -77,6 +88,9 @@ inline constexpr std::int64_t kPackingWork = 2'500'000;
 // Tries the other rules one by one until the packing is as small as `enough` or the bound.
 void improve(BestPacking& best, std::span<const Stay> stays, Bytes enough,
              std::int64_t work = kPackingWork);
+// The same where the bound is known.
+void improve_to_bound(BestPacking& best, std::span<const Stay> stays, Bytes bound, Bytes enough,
+                      std::int64_t work = kPackingWork);
 
 // The smallest of all rules, the first of equals; stops at the bound.
 BestPacking pack_best(std::span<const Stay> stays, std::int64_t work = kPackingWork);

@@ -3,6 +3,7 @@
 
 #include "actor/bytes/byte_order.h"
 #include "actor/protocol/proven_graph.h"
+#include "actor/tapes/flat_tape.h"
 #include "actor/tapes/tape.h"
 #include "core/base/at.h"
 #include "core/base/parallel.h"
@@ -34,24 +35,20 @@ std::vector<Table<RunId, std::int32_t>> entries_by_run(const Tape& tape,
   return entries;
 }
 
-// The tape with a wait more for every guard.
-Tape with_guards(Tape tape, const PhysicalGraph& graph, const GuardsOfPrograms& guards) {
+// A wait for every guard, by entry. Guards of a program and entries of a rank both come by run.
+std::vector<AddedWait> waits_for(const Tape& tape, const PhysicalGraph& graph,
+                                 const GuardsOfPrograms& guards) {
   const auto entries = entries_by_run(tape, graph);
-  std::vector<std::vector<TapeWait>> added(tape.entries.size());
-  for (std::size_t place = 0; place < tape.ranks.size(); ++place)
-    for (const Guard& guard : guards[graph.ranks[tape.ranks[place]].program.index()])
-      at(added, entries[place][guard.later]).push_back({entries[place][guard.earlier], guard.lag});
-  std::vector<TapeWait> waits;
-  for (std::size_t e = 0; e < tape.entries.size(); ++e) {
-    TapeEntry& entry = tape.entries[e];
-    const auto own = tape.waits.begin() + entry.first_wait;
-    entry.first_wait = size_of(waits);
-    waits.insert(waits.end(), own, own + entry.num_waits);
-    waits.insert(waits.end(), added[e].begin(), added[e].end());
-    entry.num_waits = static_cast<std::uint8_t>(size_of(waits) - entry.first_wait);
+  std::vector<std::span<const Guard>> left;  // by place
+  for (const Rank rank : tape.ranks) left.emplace_back(guards[graph.ranks[rank].program.index()]);
+  std::vector<AddedWait> waits;
+  for (std::int32_t e = 0; at(e) < tape.entries.size(); ++e) {
+    const TapeEntry& entry = tape.entries[at(e)];
+    std::span<const Guard>& own = at(left, entry.place);
+    for (; !own.empty() && own.front().later == entry.run; own = own.subspan(1))
+      waits.push_back({e, {at(entries, entry.place)[own.front().earlier], own.front().lag}});
   }
-  tape.waits = std::move(waits);
-  return tape;
+  return waits;
 }
 
 // When the runs of a stage begin and end in the steady state: of all its programs' ranks the
@@ -69,9 +66,10 @@ class UnguardedStep {
         cost_(cost),
         network_(network),
         tape_(recorded(graph, tables)),
+        flat_(tape_),
         durations_(entry_durations(tape_, graph, cost)),
         stages_(graph.placements.size()) {
-    const TapeTimes times = evaluate(tape_, graph, durations_, cost, network);
+    const TapeTimes times = evaluate(flat_, durations_, cost, network);
     period_ = last_period(times);
     for (std::size_t e = 0; e < tape_.entries.size(); ++e) note(tape_.entries[e], times, e);
   }
@@ -89,8 +87,9 @@ class UnguardedStep {
   }
 
   Duration guarded_period(const GuardsOfPrograms& guards) const {
-    const Tape tape = with_guards(tape_, graph_, guards);
-    return last_period(evaluate(tape, graph_, durations_, cost_, network_));
+    FlatTape flat = flat_;
+    flat.add(waits_for(tape_, graph_, guards));
+    return last_period(evaluate(flat, durations_, cost_, network_));
   }
 
  private:
@@ -116,7 +115,8 @@ class UnguardedStep {
   const PhysicalGraph& graph_;
   const CostModel& cost_;
   const NetworkModel& network_;
-  Tape tape_;
+  const Tape tape_;
+  const FlatTape flat_;
   std::vector<Duration> durations_;
   Duration period_;
   std::vector<StageTimes> stages_;

@@ -308,11 +308,10 @@ class StageBuckets {
 
 }  // namespace
 
-void fuse_buckets(IssueOrder& order, const Partition& partition, const GroupTable& groups,
+void fuse_buckets(IssueOrder& order, const RunForms& forms, const GroupTable& groups,
                   const NetworkModel& network, MovedSizes& sizes, const BucketLimits& limits,
                   const StopPoll& stop) {
   if (limits.bytes.value <= 0 || limits.operations < 2) return;
-  const RunForms forms(partition, order);
   for (std::vector<OrderedRun>& stage : order) {
     stop();
     StageBuckets(stage, forms, groups, network, sizes, limits).run();

@@ -5,7 +5,7 @@
 #include "compiler/order/groups.h"
 #include "compiler/order/issue_order.h"
 #include "compiler/order/moved_sizes.h"
-#include "compiler/order/partition.h"
+#include "compiler/order/run_forms.h"
 #include "core/base/stop_poll.h"
 #include "core/base/units.h"
 #include "core/costs/cost_model.h"
@@ -37,7 +37,7 @@ struct BucketLimits {
 // The members become one launch group at the place of the last of them: every rank of the stage
 // moves the same entries in the same way, so the result is again a cut of one global order. Stops
 // between two stages.
-void fuse_buckets(IssueOrder& order, const Partition& partition, const GroupTable& groups,
+void fuse_buckets(IssueOrder& order, const RunForms& forms, const GroupTable& groups,
                   const NetworkModel& network, MovedSizes& sizes, const BucketLimits& limits,
                   const StopPoll& stop = StopPoll());
 

@@ -27,8 +27,9 @@ class StageJoiner {
         read_at_(graph_.tensors.size(), Time(std::numeric_limits<std::int64_t>::max())) {}
 
   void run() {
-    if (!has_neighbours()) return;
-    find_times();
+    const std::optional<std::size_t> first = first_neighbour();
+    if (!first) return;
+    find_times(*first);
     for (const Timed& next : timed_) {
       const bool computes = queue(next.run) == QueueRole::kCompute;
       if (computes && last_ && may_join(next))
@@ -37,7 +38,7 @@ class StageJoiner {
         joined_.push_back(next);
       if (computes) last_ = joined_.size() - 1;
     }
-    order_.clear();
+    order_.resize(*first);
     for (const Timed& timed : joined_) order_.push_back(timed.run);
   }
 
@@ -57,24 +58,26 @@ class StageJoiner {
            earlier.first_actor + earlier.num_actors == later.first_actor;
   }
 
-  bool has_neighbours() const {
-    const OrderedRun* last = nullptr;
-    for (const OrderedRun& run : order_) {
-      if (queue(run) != QueueRole::kCompute) continue;
-      if (last != nullptr && are_neighbours(*last, run)) return true;
-      last = &run;
+  // The first run that has a neighbour behind it: what stands before it stays as it is.
+  std::optional<std::size_t> first_neighbour() const {
+    std::optional<std::size_t> last;
+    for (std::size_t i = 0; i < order_.size(); ++i) {
+      if (queue(order_[i]) != QueueRole::kCompute) continue;
+      if (last && are_neighbours(order_[*last], order_[i])) return last;
+      last = i;
     }
-    return false;
+    return std::nullopt;
   }
 
   // --- modelled time -----------------------------------------------------------------------------
 
-  void find_times() {
+  // Of all runs; those from `first` on are joined.
+  void find_times(std::size_t first) {
     const std::vector<RunTimes> times = order_times(order_, forms_);
-    timed_.reserve(order_.size());
-    joined_.reserve(order_.size());
+    timed_.reserve(order_.size() - first);
+    joined_.reserve(order_.size() - first);
     for (std::size_t i = 0; i < order_.size(); ++i) {
-      timed_.push_back({order_[i], times[i].begin, times[i].end});
+      if (i >= first) timed_.push_back({order_[i], times[i].begin, times[i].end});
       if (queue(order_[i]) == QueueRole::kCompute) continue;
       for (const StagedOpId index : ops(order_[i])) {
         for (const StagedTensorId out : partition_.makes(index)) made_at_[out] = times[i].end;
@@ -161,8 +164,7 @@ class StageJoiner {
 
 }  // namespace
 
-void join_runs(IssueOrder& order, const Partition& partition, const StopPoll& stop) {
-  const RunForms forms(partition, order);
+void join_runs(IssueOrder& order, const RunForms& forms, const StopPoll& stop) {
   for (std::vector<OrderedRun>& stage : order) {
     stop();
     StageJoiner(stage, forms).run();

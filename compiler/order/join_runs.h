@@ -4,7 +4,7 @@
 #pragma once
 
 #include "compiler/order/issue_order.h"
-#include "compiler/order/partition.h"
+#include "compiler/order/run_forms.h"
 #include "core/base/stop_poll.h"
 
 namespace sextant {
@@ -18,6 +18,6 @@ namespace sextant {
 // So every queue keeps its order of operators, what is computed stays the same, and no operator
 // begins later in modelled time. That time is the issue order's own, with the waits for other
 // queues of the stage that its compute runs leave out; the step before counts nothing.
-void join_runs(IssueOrder& order, const Partition& partition, const StopPoll& stop = StopPoll());
+void join_runs(IssueOrder& order, const RunForms& forms, const StopPoll& stop = StopPoll());
 
 }  // namespace sextant

@@ -10,12 +10,6 @@
 namespace sextant {
 namespace {
 
-auto position(const std::vector<OperatorDef>& defs, std::string_view kind) {
-  return std::lower_bound(
-      defs.begin(), defs.end(), kind,
-      [](const OperatorDef& def, std::string_view wanted) { return def.kind < wanted; });
-}
-
 bool share_a_split_dim(const std::vector<Sbp>& a, const std::vector<Sbp>& b) {
   for (std::size_t i = 0; i < a.size(); ++i)
     if (a[i].is_split() && b[i].is_split() && a[i].dim == b[i].dim) return true;
@@ -90,12 +84,13 @@ void require_attributes(const OperatorDef& def, const Attributes& attributes) {
 void OperatorRegistry::add(OperatorDef def) {
   require(find(def.kind) == nullptr, ErrorCode::kUsage, "two operators have the kind '{}'",
           def.kind);
-  defs_.insert(position(defs_, def.kind), std::move(def));
+  std::string kind = def.kind;
+  defs_.emplace(std::move(kind), std::move(def));
 }
 
 const OperatorDef* OperatorRegistry::find(std::string_view kind) const {
-  const auto at = position(defs_, kind);
-  return at != defs_.end() && at->kind == kind ? &*at : nullptr;
+  const auto found = defs_.find(kind);
+  return found == defs_.end() ? nullptr : &found->second;
 }
 
 const OperatorDef& OperatorRegistry::get(std::string_view kind) const {
@@ -107,7 +102,8 @@ const OperatorDef& OperatorRegistry::get(std::string_view kind) const {
 std::vector<std::string> OperatorRegistry::kinds() const {
   std::vector<std::string> kinds;
   kinds.reserve(defs_.size());
-  for (const OperatorDef& def : defs_) kinds.push_back(def.kind);
+  for (const auto& [kind, def] : defs_) kinds.push_back(kind);
+  std::sort(kinds.begin(), kinds.end());
   return kinds;
 }
 

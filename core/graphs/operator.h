@@ -13,10 +13,12 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -134,7 +136,14 @@ class OperatorRegistry {
   std::vector<std::string> kinds() const;  // sorted
 
  private:
-  std::vector<OperatorDef> defs_;  // sorted by kind
+  struct HashOfKind {
+    using is_transparent = void;
+    std::size_t operator()(std::string_view kind) const {
+      return std::hash<std::string_view>{}(kind);
+    }
+  };
+  // A compile asks for its operators by kind some hundred thousand times.
+  std::unordered_map<std::string, OperatorDef, HashOfKind, std::equal_to<>> defs_;
 };
 
 // Every operator of core/operators, which defines it (builtin_operators.cpp). Built once,

@@ -27,12 +27,6 @@ DType dtype_attribute(const Attributes& attributes, std::string_view name) {
        to_string(dtype));
 }
 
-std::string to_text(const TensorType& type) {
-  return fmt::format("{} {}", to_string(type.shape), to_string(type.dtype));
-}
-
-// Rules are asked for every operator of a graph: texts are made where one is broken.
-
 void require_floating(std::string_view kind, std::string_view operand, const TensorType& type) {
   if (is_floating(type.dtype)) return;
   fail(ErrorCode::kBadInput, "{}: {} is {}, wanted a floating element type", kind, operand,

@@ -1,10 +1,13 @@
 // What the operator families share: shape checks that name what they refuse, rows of words, work.
 #pragma once
 
+#include "core/base/dtype.h"
 #include "core/graphs/operator.h"
 #include "core/graphs/work.h"
 #include "core/tensors/attributes.h"
 #include "core/tensors/shape.h"
+
+#include <fmt/core.h>
 
 #include <cstddef>
 #include <cstdint>
@@ -34,7 +37,12 @@ std::string gradient_dtype(const GradientContext& context, std::size_t input);
 DType dtype_or(const Attributes& attributes, std::string_view name, DType fallback);
 DType dtype_attribute(const Attributes& attributes, std::string_view name);
 
-std::string to_text(const TensorType& type);  // "5x7 f32"
+// A type for messages, "5x7 f32". Rules are asked for every operator of a graph, and few have
+// something to say: the text is written where a message is.
+struct TypeText {
+  const TensorType& type;
+};
+inline TypeText to_text(const TensorType& type) { return {type}; }
 
 // Each throws Error(kBadInput) with the operator, the operand and what was found and wanted.
 void require_floating(std::string_view kind, std::string_view operand, const TensorType& type);
@@ -107,3 +115,13 @@ TensorType f64(Shape shape);
 TensorType i32(Shape shape);
 
 }  // namespace sextant
+
+template <>
+struct fmt::formatter<sextant::TypeText> {
+  constexpr auto parse(fmt::format_parse_context& context) { return context.begin(); }
+  template <typename Context>
+  auto format(const sextant::TypeText& text, Context& context) const {
+    return fmt::format_to(context.out(), "{} {}", sextant::to_string(text.type.shape),
+                          sextant::to_string(text.type.dtype));
+  }
+};

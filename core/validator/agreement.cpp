@@ -28,7 +28,7 @@ std::vector<Sequence> sequences_of(const PhysicalGraph& graph, const RankProgram
 std::optional<std::size_t> first_difference(const PhysicalGraph& graph, const Sequence& a,
                                             const Sequence& b) {
   for (std::size_t i = 0; i < std::min(a.size(), b.size()); ++i)
-    if (!are_same(graph, *a[i], *b[i])) return i;
+    if (a[i] != b[i] && !are_same(graph, *a[i], *b[i])) return i;
   return std::nullopt;
 }
 

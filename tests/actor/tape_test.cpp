@@ -3,6 +3,7 @@
 
 #include "actor/protocol/program_waits.h"
 #include "actor/runtime.h"
+#include "actor/tapes/flat_tape.h"
 #include "actor/tapes/jitter.h"
 #include "actor/tapes/launch_time.h"
 #include "core/base/error.h"
@@ -185,6 +186,53 @@ TEST_CASE("a step that repeats the last one is not evaluated, and its times are 
         check_equal(graph, EqualNetwork(), TestCost(211), options);
       }
   }
+}
+
+TEST_CASE("waits added to a flat tape are waited for as those of a tape that has them") {
+  const TestCost cost(211);
+  std::size_t later = 0;
+  for (const PipelineSpec& spec : pipelines()) {
+    PhysicalGraph graph = pipeline_graph(spec);
+    give_work(graph);
+    const Tape whole = record_all_ranks(graph);
+    // Every other wait is taken out, and added again.
+    Tape tape = whole;
+    tape.waits.clear();
+    std::vector<AddedWait> added;
+    for (std::size_t e = 0; e < tape.entries.size(); ++e) {
+      TapeEntry& entry = tape.entries[e];
+      entry.first_wait = static_cast<std::int32_t>(tape.waits.size());
+      entry.num_waits = 0;
+      for (std::int32_t w = 0; w < whole.entries[e].num_waits; ++w) {
+        const std::int32_t number = whole.entries[e].first_wait + w;
+        const TapeWait& wait = whole.waits[static_cast<std::size_t>(number)];
+        if (number % 2 == 0) {
+          added.push_back({static_cast<std::int32_t>(e), wait});
+          continue;
+        }
+        tape.waits.push_back(wait);
+        ++entry.num_waits;
+      }
+    }
+    const std::vector<Duration> durations = entry_durations(whole, graph, cost);
+    TapeOptions options;
+    options.steps = 5;
+    for (const std::int64_t window : {2, 256}) {
+      options.window = window;
+      const auto times_of = [&](const FlatTape& flat) {
+        return evaluate(flat, durations, cost, EqualNetwork(), options);
+      };
+      const TapeTimes expected = times_of(FlatTape(whole));
+      FlatTape flat(tape);
+      later += times_of(flat).step_end != expected.step_end ? 1 : 0;
+      flat.add(added);
+      const TapeTimes found = times_of(flat);
+      CHECK(found.begin == expected.begin);
+      CHECK(found.end == expected.end);
+      CHECK(found.step_end == expected.step_end);
+    }
+  }
+  CHECK(later > 0);
 }
 
 TEST_CASE("jitter of many launches at once is that of each") {

@@ -99,7 +99,7 @@ TEST_CASE("an order has the same times by forms of runs as by every operator of 
       }
     };
     check();
-    join_runs(order, partition);
+    join_runs(order, RunForms(partition, order));
     check();
   }
   CHECK(waiting > 0);

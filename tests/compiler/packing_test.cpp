@@ -188,6 +188,25 @@ TEST_CASE("every rule keeps stays that meet apart, and none is below the bound")
   }
 }
 
+TEST_CASE(
+    "the quick packing is the smaller one of both quick rules, however soon one is given up") {
+  Draws draws{CounterRng(11, "quick")};
+  std::map<PackingRule, int> won;
+  for (std::int32_t instance = 0; instance < 200; ++instance) {
+    const std::vector<Stay> stays = random_stays(draws, 2 + instance % 90, 20);
+    const Packing in_order = *pack(PackingRule::kInOrder, stays, 0);
+    const Packing apart = *pack(PackingRule::kApart, stays, 0);
+    const BestPacking best = pack_quickly(stays, packing_bound(stays));
+    const bool is_apart = apart.size < in_order.size;
+    CHECK(best.rule == (is_apart ? PackingRule::kApart : PackingRule::kInOrder));
+    CHECK(best.packing.size == std::min(apart.size, in_order.size));
+    CHECK(best.packing.offsets == (is_apart ? apart : in_order).offsets);
+    ++won[best.rule];
+  }
+  CHECK(won[PackingRule::kInOrder] > 10);
+  CHECK(won[PackingRule::kApart] > 10);
+}
+
 TEST_CASE("a rule that improves is tried to its end, one that cannot may be given up") {
   Draws draws{CounterRng(7, "improve")};
   std::map<PackingRule, int> won;
