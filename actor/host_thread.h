@@ -52,8 +52,10 @@ concept ThreadKit = std::default_initializable<typename Threads::Mutex> &&
 //   launch thread: issue -> launch -> Req(fence)   host thread: Ack -> FIFO   reader: wait, act
 // Loaders then wait for the end of the step whose buffers they fill again, not for credits' fences.
 // Host actors that exchange with host actors alone (Site::is_beside) act on threads of their own,
-// beside each other and beside the step, as far as their registers go:
-//   thread of an actor: act   host thread: begin -> (act) -> finish: Req and Ack to host actors
+// beside each other and beside the step, as far as their registers go. Whoever has acted, such a
+// thread or the host thread, hands on and lets all begin that now may: none waits for another's
+// act, nor for the step that the host thread may be waiting for.
+//   thread of an actor: act -> lock: Req and Ack to host actors, begin -> unlock
 // More than 200 lines: launch thread, host thread, reader and threads of actors meet under one
 // lock, and what one of them does decides which of the others may go on.
 template <ThreadKit Threads>
@@ -101,6 +103,7 @@ class BasicHostThread {
       if (steps <= steps_) return;
       steps_ = steps;
       idle_ = false;
+      begin_own_acts();
     }
     changed_.notify_all();
   }
@@ -193,7 +196,7 @@ class BasicHostThread {
     OwnThread(SiteId s, HostCaller call) : site(s), caller(std::move(call)) {}
     const SiteId site;
     HostCaller caller;
-    enum class State : std::uint8_t { kIdle, kActing, kDone } state = State::kIdle;
+    bool is_acting = false;
     std::int64_t act = 0;
     Thread thread;
   };
@@ -207,7 +210,14 @@ class BasicHostThread {
   bool is_over() const { return ending_ || is_broken(); }
 
   void loop();
-  void act(SiteId s);
+  void act(SiteId s, std::unique_lock<Mutex>& lock);
+  void keep_error(std::exception_ptr error) {
+    if (!error_) error_ = std::move(error);
+  }
+  void send_outbox() {
+    for (const Message& message : protocol_.outbox()) put(host_end_, message);
+    protocol_.clear_outbox();
+  }
   bool reads_launches(SiteId s) const;
   void wait_for_step(std::int64_t step);
   void read_loop();
@@ -218,37 +228,19 @@ class BasicHostThread {
       if (own->site == s) return own.get();
     return nullptr;
   }
-  bool has_own_act_done() const {
-    return std::any_of(own_threads_.begin(), own_threads_.end(),
-                       [](const auto& own) { return own->state == OwnThread::State::kDone; });
-  }
-  void finish_own_acts() {
-    for (const auto& own : own_threads_) {
-      if (own->state != OwnThread::State::kDone) continue;
-      own->state = OwnThread::State::kIdle;
-      protocol_.finish_host_act(own->site);
-    }
-  }
   bool is_enabled(SiteId s) const {
     const bool announced = protocol_.acts_of(s) < steps_ * site(s).acts_per_step;
     return announced && protocol_.host_act_enabled(s);
   }
-  bool has_own_act_enabled() const {
-    return std::any_of(own_threads_.begin(), own_threads_.end(), [this](const auto& own) {
-      return own->state == OwnThread::State::kIdle && is_enabled(own->site);
-    });
-  }
+  // Under the lock; whoever calls it notifies.
   void begin_own_acts() {
-    bool has_begun = false;
     for (const auto& own : own_threads_) {
-      if (own->state != OwnThread::State::kIdle || !is_enabled(own->site)) continue;
+      if (own->is_acting || !is_enabled(own->site)) continue;
       own->act = protocol_.acts_of(own->site);
-      waits_.clear();
-      protocol_.begin_host_act(own->site, waits_);
-      own->state = OwnThread::State::kActing;
-      has_begun = true;
+      own_waits_.clear();  // there are none: what they read comes from host actors
+      protocol_.begin_host_act(own->site, own_waits_);
+      own->is_acting = true;
     }
-    if (has_begun) changed_.notify_all();
   }
   // The first host site that may act on this thread; its credits bound how long the others wait.
   std::optional<SiteId> next_enabled() const {
@@ -277,14 +269,14 @@ class BasicHostThread {
   const std::int64_t host_steps_;
   HostCaller caller_;
   HostCaller late_caller_;  // of the second thread
-  std::vector<Fence> waits_;
+  std::vector<Fence> waits_, own_waits_;
 
  protected:
-  Protocol protocol_;  // of the host thread
+  Protocol protocol_;  // of host actors, under mutex_
   ActorBus bus_;       // of this rank alone
   ActorBus::End& launch_end_;
   ActorBus::End& host_end_;
-  Mutex mutex_;  // over all below
+  Mutex mutex_;  // over all below, protocol_ and host_end_
   typename Threads::Condition changed_;
   std::int64_t steps_ = 0;
   bool idle_ = true;
@@ -308,31 +300,14 @@ void BasicHostThread<Threads>::loop() {
   std::unique_lock lock(mutex_);
   while (!is_over()) {
     host_end_.take([&](const ActorMessage& came) { protocol_.receive(came.message); });
-    finish_own_acts();
-    // Before an act of this thread, which may block for the rest of a step.
     begin_own_acts();
     const std::optional<SiteId> next = next_enabled();
-    if (!next) {
-      idle_ = has_done_all();
-      changed_.notify_all();
-      changed_.wait(lock, [&] {
-        return is_over() || host_end_.has_messages() || next_enabled() || has_own_act_done() ||
-               has_own_act_enabled();
-      });
-      continue;
-    }
-    lock.unlock();
-    std::exception_ptr error;
-    try {
-      act(*next);
-    } catch (...) {
-      error = std::current_exception();
-    }
-    lock.lock();
-    if (!error_) error_ = error;
-    for (const Message& message : protocol_.outbox()) put(host_end_, message);
-    protocol_.clear_outbox();
+    if (!next) idle_ = has_done_all();
     changed_.notify_all();
+    if (next)
+      act(*next, lock);
+    else
+      changed_.wait(lock, [&] { return is_over() || host_end_.has_messages() || next_enabled(); });
   }
 }
 
@@ -356,31 +331,41 @@ bool BasicHostThread<Threads>::reads_launches(SiteId s) const {
   return false;
 }
 
+// Unlocks while it waits and acts.
 template <ThreadKit Threads>
-void BasicHostThread<Threads>::act(SiteId s) {
+void BasicHostThread<Threads>::act(SiteId s, std::unique_lock<Mutex>& lock) {
   waits_.clear();
   const std::int64_t act = protocol_.acts_of(s);
   protocol_.begin_host_act(s, waits_);
   if (host_steps_ > 1 && site(s).num_writes == 0) {
     protocol_.finish_host_act(s);
-    const std::lock_guard lock(mutex_);
+    send_outbox();
     late_reads_.push_back({s, act, waits_});
-    return;  // the loop notifies
+    return;
   }
-  // A credit's fence may be of a launch that is not made yet, and of bytes in the arena.
-  if (host_steps_ > 1 && !reads_launches(s))
-    wait_for_step(act / site(s).acts_per_step - host_steps_);
-  else
-    for (const Fence fence : waits_) device_.wait(fence);
-  caller_.call(s, act);
+  lock.unlock();
+  std::exception_ptr error;
+  try {
+    // A credit's fence may be of a launch that is not made yet, and of bytes in the arena.
+    if (host_steps_ > 1 && !reads_launches(s))
+      wait_for_step(act / site(s).acts_per_step - host_steps_);
+    else
+      for (const Fence fence : waits_) device_.wait(fence);
+    caller_.call(s, act);
+  } catch (...) {
+    error = std::current_exception();
+  }
+  lock.lock();
+  if (error) return keep_error(error);
   protocol_.finish_host_act(s);
+  send_outbox();
 }
 
 template <ThreadKit Threads>
 void BasicHostThread<Threads>::own_loop(OwnThread& own) {
   std::unique_lock lock(mutex_);
   while (true) {
-    changed_.wait(lock, [&] { return is_over() || own.state == OwnThread::State::kActing; });
+    changed_.wait(lock, [&] { return is_over() || own.is_acting; });
     if (is_over()) return;
     lock.unlock();
     std::exception_ptr error;
@@ -390,8 +375,14 @@ void BasicHostThread<Threads>::own_loop(OwnThread& own) {
       error = std::current_exception();
     }
     lock.lock();
-    if (!error_) error_ = error;
-    own.state = OwnThread::State::kDone;
+    if (error) {
+      keep_error(error);
+    } else {
+      own.is_acting = false;
+      protocol_.finish_host_act(own.site);
+      send_outbox();
+      begin_own_acts();
+    }
     changed_.notify_all();
   }
 }
@@ -412,7 +403,7 @@ void BasicHostThread<Threads>::read_loop() {
       error = std::current_exception();
     }
     lock.lock();
-    if (!error_) error_ = error;
+    if (error) keep_error(error);
     late_reads_.pop_front();
     ++late_reads_done_[read.site];
     changed_.notify_all();
