@@ -22,7 +22,7 @@ namespace sextant::questions {
 
 namespace {
 
-constexpr std::int64_t kPatience = 6;  // plans in a row that are no better
+constexpr std::int64_t kPatience = 20;  // plans in a row that are no better
 
 struct Question {
   const char* name;
@@ -66,7 +66,7 @@ constexpr std::array<Question, 4> kQuestions = {
       .cluster = "dgx-h100:nodes=8",
       .batch = 256,
       .sequence = 4096,
-      .plan = "dp=16 tp=1 pp=4 ep=8 micro_batch=1 zero=1"}}};
+      .plan = "dp=16 tp=1 pp=4 ep=8 micro_batch=1 schedule=interleaved virtual=8 zero=1"}}};
 
 constexpr std::array<const char*, 4> kAnswers = {"search", "rule, pp as memory asks",
                                                  "rule, pp the rest", "published plan"};
