@@ -211,12 +211,20 @@ class BasicHostThread {
 
   void loop();
   void act(SiteId s, std::unique_lock<Mutex>& lock);
+  // Under the lock. Whoever waits learns of it.
   void keep_error(std::exception_ptr error) {
     if (!error_) error_ = std::move(error);
+    changed_.notify_all();
   }
-  void send_outbox() {
-    for (const Message& message : protocol_.outbox()) put(host_end_, message);
-    protocol_.clear_outbox();
+  // What the act of the site has made, under the lock. Threads here must not throw.
+  void hand_on(SiteId s) {
+    try {
+      protocol_.finish_host_act(s);
+      for (const Message& message : protocol_.outbox()) put(host_end_, message);
+      protocol_.clear_outbox();
+    } catch (...) {
+      keep_error(std::current_exception());
+    }
   }
   bool reads_launches(SiteId s) const;
   void wait_for_step(std::int64_t step);
@@ -338,8 +346,7 @@ void BasicHostThread<Threads>::act(SiteId s, std::unique_lock<Mutex>& lock) {
   const std::int64_t act = protocol_.acts_of(s);
   protocol_.begin_host_act(s, waits_);
   if (host_steps_ > 1 && site(s).num_writes == 0) {
-    protocol_.finish_host_act(s);
-    send_outbox();
+    hand_on(s);
     late_reads_.push_back({s, act, waits_});
     return;
   }
@@ -357,8 +364,7 @@ void BasicHostThread<Threads>::act(SiteId s, std::unique_lock<Mutex>& lock) {
   }
   lock.lock();
   if (error) return keep_error(error);
-  protocol_.finish_host_act(s);
-  send_outbox();
+  hand_on(s);
 }
 
 template <ThreadKit Threads>
@@ -375,14 +381,12 @@ void BasicHostThread<Threads>::own_loop(OwnThread& own) {
       error = std::current_exception();
     }
     lock.lock();
-    if (error) {
-      keep_error(error);
-    } else {
-      own.is_acting = false;
-      protocol_.finish_host_act(own.site);
-      send_outbox();
-      begin_own_acts();
-    }
+    if (error) return keep_error(error);
+    own.is_acting = false;
+    hand_on(own.site);
+    if (is_over()) return;
+    begin_own_acts();
+    idle_ = has_done_all();  // its act may have been the last
     changed_.notify_all();
   }
 }

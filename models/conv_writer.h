@@ -5,6 +5,7 @@
 #include "models/conv_net.h"
 #include "models/model_writer.h"
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>

@@ -78,7 +78,7 @@ struct BestPacking {
 // The smaller one of kInOrder and kApart, which take time for the stays and the holes alone.
 // Where the first is as small as `bound`, which no packing is below, it is the one.
 BestPacking pack_quickly(std::span<const Stay> stays, Bytes bound = Bytes());
-// The same where stays by their end are known.
+// pack_quickly for callers that know the stays by their end.
 BestPacking pack_quickly(std::span<const Stay> stays, std::span<const std::int32_t> ends,
                          Bytes bound);
 
@@ -88,7 +88,7 @@ inline constexpr std::int64_t kPackingWork = 2'500'000;
 // Tries the other rules one by one until the packing is as small as `enough` or the bound.
 void improve(BestPacking& best, std::span<const Stay> stays, Bytes enough,
              std::int64_t work = kPackingWork);
-// The same where the bound is known.
+// `improve` for callers that know the bound.
 void improve_to_bound(BestPacking& best, std::span<const Stay> stays, Bytes bound, Bytes enough,
                       std::int64_t work = kPackingWork);
 

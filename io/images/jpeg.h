@@ -27,10 +27,12 @@ struct Pixels {
 // Whether the build has the library; without it the functions below throw Error(kDevice).
 bool has_jpeg();
 
-// Grey images become three equal channels. Throws Error(kBadInput) naming `name`: no JPEG, damaged,
-// cut off, of more than kMostPixels, in colours of printing (CMYK).
-// `pixels` keeps what memory it has.
+// Grey images become three equal channels. `pixels` keeps what memory it has; behind an error its
+// values are of no image. Throws Error(kBadInput) naming `name`: no JPEG, damaged, cut off, of more
+// than kMostPixels, in colours of printing (CMYK).
 void decode_jpeg(std::span<const std::byte> bytes, const std::string& name, Pixels& pixels);
+
+// What decode_jpeg makes, in memory of its own.
 Pixels decoded_jpeg(std::span<const std::byte> bytes, const std::string& name);
 
 // `quality` is 1 to 100.

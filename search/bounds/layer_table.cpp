@@ -114,6 +114,8 @@ const StagedLayer* LayerTable::staged(const Strategy& strategy, const StopPoll& 
 const FetchingLayer* LayerTable::fetching(const Strategy& strategy, const StopPoll& stop) {
   if (strategy.zero != 3 || strategy.dp == 1) return nullptr;
   Strategy own = layer_strategy(strategy);
+  // Fused gradients of inputs and weights would stand on a path where the former stand alone.
+  if (splits_backward(strategy.schedule)) own.schedule = Schedule::kZeroBubbleH1;
   if (!applies_to(strategy) || !shorter_.has_middle() || is_in_vain(own)) return nullptr;
   const auto key = std::pair(strategy.dp, key_of(own));
   own.dp = strategy.dp;

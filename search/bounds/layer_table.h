@@ -48,8 +48,8 @@ class LayerTable {
     return layer == nullptr ? nullptr : &layer->own();
   }
   bool is_staged(const Strategy& strategy) const;
-  // The same of a strategy that gathers parameters in every micro-batch; nullptr besides where it
-  // gathers none.
+  // A layer of a strategy that gathers parameters in every micro-batch; nullptr where it gathers
+  // none, where the layer is not known, or where the model cannot have the strategy.
   const FetchingLayer* fetching(const Strategy& strategy, const StopPoll& stop);
   // Of the middle layer in a step of `plain`, which has two members on dp, and perhaps on cp, and
   // nothing else.
@@ -79,7 +79,7 @@ class LayerTable {
   static LayerKey key_of(const Strategy& layer);
 
   std::map<LayerKey, std::optional<StagedLayer>> known_;
-  // By dp as well.
+  // Layers that gather, by dp and what else they depend on.
   std::map<std::pair<std::int64_t, LayerKey>, std::optional<FetchingLayer>> fetching_;
   // Of layers that split sequences, by how, whether experts are split and whether activations are:
   // staged, and known then.

@@ -1,6 +1,7 @@
 // The runtime's host thread on the system's threads, where a device says when a step ends.
 #include "actor/host_thread.h"
 
+#include "core/base/error.h"
 #include "tests/support/pipeline_graph.h"
 
 #include <doctest/doctest.h>
@@ -13,6 +14,7 @@
 #include <mutex>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace sextant::host_thread_test {
@@ -61,6 +63,20 @@ class EndOfLaunches {
 
  private:
   HeldDevice& device_;
+};
+
+// Acts `good` times, then fails.
+class FailingActs final : public HostActors {
+ public:
+  FailingActs(std::string name, std::int64_t good) : name_(std::move(name)), left_(good) {}
+  void act(const HostAct& act) override {
+    if (act.actor->name == name_ && left_-- == 0)
+      throw Error(ErrorCode::kBadInput, name_ + " has no more");
+  }
+
+ private:
+  const std::string name_;
+  std::int64_t left_;
 };
 
 class CountedActs final : public HostActors {
@@ -135,6 +151,35 @@ TEST_CASE("what makes samples acts while the loader waits for the end of a step"
   device.end_all();
   CHECK(acts.come_to(source, kLaunched + 1 + kRegisters));
   host.stop("the test is over");
+}
+
+// The launch thread waits for the loader when it fails, or what makes its samples on a thread of
+// its own; it is told either way.
+TEST_CASE("a host actor that fails ends whoever waits") {
+  const PhysicalGraph graph =
+      pipeline_graph({.stages = 1, .micro_batches = 3, .host_actors = true, .data_actors = true});
+  const ProgramTables tables(graph, ProgramId(0));
+  for (const char* const name : {"make", "load"})
+    for (const std::int64_t good : {0, 1, 2})
+      for (int run = 0; run < 20; ++run) {
+        CAPTURE(name);
+        CAPTURE(good);
+        HeldDevice device;
+        FailingActs acts(name, good);
+        HostThread host(graph, Rank(0), tables, device, acts, 0);
+        const EndOfLaunches end(device);
+        host.announce(1);
+        std::vector<Message> messages;
+        const auto wait_for_contents = [&] {
+          while (true) {
+            host.receive(messages);
+            messages.clear();
+          }
+        };
+        CHECK_THROWS_WITH_AS(wait_for_contents(), (std::string(name) + " has no more").c_str(),
+                             Error);
+        CHECK_THROWS_AS(host.wait_until_idle(), Error);
+      }
 }
 
 }  // namespace sextant::host_thread_test

@@ -426,8 +426,14 @@ TEST_CASE("what is made together of a layer of GPT-2 medium, 16 x 1024 tokens, i
     const CudaKernelOfCalls made = table.make_together(calls.contexts(), device);
     if (made.num_calls == 0) return;
     double apart = 0;
-    for (std::size_t call = 0; call < made.num_calls; ++call)
-      apart += seconds_of(*table.make(calls.contexts()[call], device));
+    for (std::size_t call = 0; call < made.num_calls; ++call) {
+      const auto alone = table.make(calls.contexts()[call], device);
+      if (!alone) {  // alone its members were measured to be faster one by one
+        MESSAGE(name << ": not compared");
+        return;
+      }
+      apart += seconds_of(*alone);
+    }
     CHECK_MESSAGE(seconds_of(*made.kernel) <= kNoise * apart, name);
   };
   for (const std::string kind : {"matmul", "matmul_bias"})

@@ -7,7 +7,7 @@ import re
 
 # One name, one or more headers that declare it; any of them will do.
 HEADERS = {
-    "algorithm": "all_of any_of equal fill find find_if lower_bound max max_element min minmax next_permutation none_of rotate"
+    "algorithm": "merge all_of any_of equal fill find find_if lower_bound max max_element min minmax next_permutation none_of rotate"
                  " replace reverse sort stable_sort upper_bound clamp copy count count_if transform unique",
     "array": "array",
     "atomic": "atomic memory_order_acquire memory_order_relaxed memory_order_release",
@@ -27,13 +27,13 @@ HEADERS = {
     "exception": "exception exception_ptr current_exception rethrow_exception",
     "filesystem": "filesystem",
     "fstream": "ifstream ofstream",
-    "functional": "function less greater hash reference_wrapper",
+    "functional": "equal_to function less greater hash reference_wrapper",
     "future": "future promise",
     "initializer_list": "initializer_list",
     "ios": "ios",
     "iosfwd": "ostream istream",
     "istream": "istream",
-    "iterator": "input_iterator forward_iterator_tag",
+    "iterator": "back_inserter input_iterator forward_iterator_tag",
     "limits": "numeric_limits",
     "list": "list",
     "map": "map multimap erase_if",

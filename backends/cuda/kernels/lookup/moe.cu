@@ -61,8 +61,8 @@ __device__ __forceinline__ std::int64_t place_of(const CudaRouting& r, std::int6
 
 constexpr ChoicesOfPlace kNoChoices{std::numeric_limits<std::int32_t>::max(), -1};
 
-__global__ void __launch_bounds__(kThreads) forget_choices(ChoicesOfPlace* places,
-                                                           std::int64_t count) {
+__global__ void __launch_bounds__(kThreads)
+    forget_choices(ChoicesOfPlace* places, std::int64_t count) {
   const std::int64_t stride = std::int64_t{gridDim.x} * kThreads;
   for (std::int64_t i = std::int64_t{blockIdx.x} * kThreads + threadIdx.x; i < count; i += stride)
     places[i] = kNoChoices;
@@ -105,8 +105,7 @@ __global__ void __launch_bounds__(kThreads) dispatch(CudaMoe x, std::int64_t til
     }
     for (std::int64_t first = begin; first < end; first += kThreads) {
       const std::int64_t base = group * per_group + first;
-      matches.find(first + threadIdx.x < end &&
-                   place_of(r, base + threadIdx.x, group) == row);
+      matches.find(first + threadIdx.x < end && place_of(r, base + threadIdx.x, group) == row);
       for (int m = 0; m < matches.count; ++m) {
         const std::int64_t choice = base + matches.at[m];
         const Wide<T> weight = weight_of<T>(x, choice);

@@ -57,8 +57,8 @@ struct CudaRouting {
 struct ChoicesOfPlace {
   std::int32_t first, last;
 };
-// Of [E, G, C]. What a dispatch without them would look for among all choices of the group, for
-// every place, it finds in one visit to each choice.
+// Of [E, G, C]. A dispatch that has them visits each choice once; without them it looks through all
+// choices of the group for every place.
 std::size_t bytes_of_choices(const CudaRouting& routing);
 
 struct CudaMoe {

@@ -210,7 +210,7 @@ class Measurement {
     for (const Contender& contender : contenders_)
       if (sums.size() < kMost && median(contender.seconds) <= kNearly * best) sums.push_back(0);
     if (sums.size() == 1) return 0;
-    const int times = static_cast<int>(kLoad / best);
+    const int times = std::max(1, static_cast<int>(kLoad / best));
     for (int round = 0; round < kRounds; ++round)
       for (std::size_t i = 0; i < sums.size(); ++i) {
         const cublasLtMatmulAlgo_t& algorithm = candidates[contenders_[i].candidate];
