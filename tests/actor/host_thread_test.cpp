@@ -159,27 +159,29 @@ TEST_CASE("a host actor that fails ends whoever waits") {
   const PhysicalGraph graph =
       pipeline_graph({.stages = 1, .micro_batches = 3, .host_actors = true, .data_actors = true});
   const ProgramTables tables(graph, ProgramId(0));
-  for (const char* const name : {"make", "load"})
-    for (const std::int64_t good : {0, 1, 2})
-      for (int run = 0; run < 20; ++run) {
-        CAPTURE(name);
-        CAPTURE(good);
-        HeldDevice device;
-        FailingActs acts(name, good);
-        HostThread host(graph, Rank(0), tables, device, acts, 0);
-        const EndOfLaunches end(device);
-        host.announce(1);
-        std::vector<Message> messages;
-        const auto wait_for_contents = [&] {
-          while (true) {
-            host.receive(messages);
-            messages.clear();
-          }
-        };
-        CHECK_THROWS_WITH_AS(wait_for_contents(), (std::string(name) + " has no more").c_str(),
-                             Error);
-        CHECK_THROWS_AS(host.wait_until_idle(), Error);
-      }
+  // Nothing is launched, so the loader gets no credit for a second act.
+  const std::pair<const char*, std::int64_t> failing[] = {
+      {"make", 0}, {"make", 1}, {"make", 2}, {"load", 0}};
+  for (const auto& [name, good] : failing)
+    for (int run = 0; run < 20; ++run) {
+      CAPTURE(name);
+      CAPTURE(good);
+      HeldDevice device;
+      FailingActs acts(name, good);
+      HostThread host(graph, Rank(0), tables, device, acts, 0);
+      const EndOfLaunches end(device);
+      host.announce(1);
+      std::vector<Message> messages;
+      const auto wait_for_contents = [&] {
+        while (true) {
+          host.receive(messages);
+          messages.clear();
+        }
+      };
+      CHECK_THROWS_WITH_AS(wait_for_contents(), (std::string(name) + " has no more").c_str(),
+                           Error);
+      CHECK_THROWS_AS(host.wait_until_idle(), Error);
+    }
 }
 
 }  // namespace sextant::host_thread_test
