@@ -97,10 +97,10 @@ void add_attention_rates(DeviceKind& device, const Scale& scale, double exponent
 }
 
 // Memory-bound kernels one by one, and the start of products. Batch norms and places of experts are
-// those of ResNet-50 and of a Mixtral of two layers. Casts and updates of all tensors of a layer
-// are one launch. Rows that do not begin at multiples of 16 bytes slow tensor cores down, which f32
-// and f64 do not have. `has_bytes`: else the device's own efficiency of memory stands for all, and
-// that of its products for convolutions in f32.
+// those of ResNet-50 and of a Mixtral of two layers, dispatch to experts that of one of four. Casts
+// and updates of all tensors of a layer are one launch. Rows that do not begin at multiples of 16
+// bytes slow tensor cores down, which f32 and f64 do not have. `has_bytes`: else the device's own
+// efficiency of memory stands for all, and that of its products for convolutions in f32.
 void add_kernel_rates(DeviceKind& device, const Scale& scale, bool has_bytes = true) {
   const auto rate = [&](std::string kernel, double bytes, double microseconds, double lost = 0) {
     KernelRate made{.kernel = std::move(kernel)};
@@ -130,7 +130,7 @@ void add_kernel_rates(DeviceKind& device, const Scale& scale, bool has_bytes = t
   rate("optimizer", 0.855, 0.2);
   rate("pooling", 0.25, 4);
   rate("reduction", 0.88, 4);
-  rate("routing", 0.025, 3);
+  rate("routing", 0.163, 3);
   for (const DType dtype : {DType::kBF16, DType::kF16})
     device.rates.push_back({.kernel = std::string(kLooseProducts),
                             .dtype = dtype,

@@ -11,12 +11,14 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
 #include <fstream>
 #include <functional>
 #include <map>
 #include <memory>
 #include <set>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -95,9 +97,12 @@ struct Pair {
   double error() const { return predicted / measured - 1; }
 };
 
-std::map<std::string, Pair> by_kind(const CostModel& cost, const Step& step) {
+// By what the kernels do, without those whose name begins with `left_out`.
+std::map<std::string, Pair> by_kind(const CostModel& cost, const Step& step,
+                                    std::string_view left_out = "-") {
   std::map<std::string, Pair> kinds;
   for (const Launches& launches : step.launches) {
+    if (launches.kernel.starts_with(left_out)) continue;
     Pair& pair = kinds[kind_of(launches.kernel)];
     pair.predicted += predicted(cost, launches);
     pair.measured += launches.seconds;
@@ -123,12 +128,12 @@ bool is_judged(const Step& step, const std::string& kind) {
 // Errors of kinds that take more than 2 % of a step, by kind.
 std::map<std::string, std::vector<double>> errors_by_kind(
     const std::function<std::unique_ptr<CostModel>(DType)>& model,
-    const std::function<bool(const Step&)>& is_meant) {
+    const std::function<bool(const Step&)>& is_meant, std::string_view left_out = "-") {
   std::map<std::string, std::vector<double>> errors;
   for (const Step& step : card().steps) {
     if (!is_meant(step)) continue;
     const auto cost = model(step.dtype);
-    for (const auto& [kind, pair] : by_kind(*cost, step)) {
+    for (const auto& [kind, pair] : by_kind(*cost, step, left_out)) {
       if (pair.measured < 0.02 * step.seconds || !is_judged(step, kind)) continue;
       INFO(step.name, ", ", kind, ": ", pair.error());
       CHECK(std::abs(pair.error()) < 0.30);
@@ -198,12 +203,25 @@ std::vector<double> step_errors(const std::function<Cluster(const Step&)>& clust
 
 }  // namespace
 
+// Tokens went to experts by another kernel when the steps were measured: six times as slow.
 TEST_CASE("the built-in H200 is right kind by kind") {
   const Cluster builtin = load_cluster("hgx-h200:nodes=1");
   const auto errors = errors_by_kind([&](DType dtype) { return make_cost_model(builtin, dtype); },
-                                     [](const Step&) { return true; });
+                                     [](const Step&) { return true; }, "routing");
   CHECK(errors.size() >= 8);
   check_medians(errors);
+}
+
+// Eight dispatches of a Mixtral of four layers, 8 x 2,048 tokens 2,048 wide of two choices, into
+// 640 places of each of 8 experts and sample: 2.43 ms of a step on an H200, driver 580.159.
+TEST_CASE("the built-in H200 sends tokens to experts as fast as it was measured to") {
+  const auto cost = make_cost_model(load_cluster("hgx-h200:nodes=1"), DType::kBF16);
+  constexpr std::int64_t kTokens = 8 * 2048, kWidth = 2048, kPlaces = 8 * 8 * 640, kBf16 = 2;
+  constexpr std::int64_t kChoices = kTokens * 2 * 2 * 4;  // bytes: experts and positions
+  const Duration predicted =
+      cost->duration({2.0 * kPlaces * kWidth, Bytes(kTokens * kWidth * kBf16 + kChoices),
+                      Bytes(kPlaces * kWidth * kBf16), "routing"});
+  CHECK(8 * to_seconds(predicted) == doctest::Approx(2.43e-3).epsilon(0.05));
 }
 
 TEST_CASE("a measured card is right kind by kind for models that it was not given") {
