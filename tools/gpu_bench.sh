@@ -134,6 +134,7 @@ decoder llama-3.2b-4x2048 1 "$(llama 28 3072 24 8 8192 128256 2048)" 4 1 "" ""
 decoder llama-3.2b-fp8 1 "$(llama 28 3072 24 8 8192 128256 2048)" 4 1 "precision=fp8" ""
 decoder medium-fp8 1 "$medium" 16 1 "precision=fp8" ""
 decoder llama-1x16384 1 "$(llama 8 2048 16 16 5632 32000 16384)" 1 1 "" ""
+# Ours has places for 1.25 times the even share of tokens and drops what is beyond, PyTorch drops none.
 decoder experts-8x2048 1 "mixtral-8x7b:layers=4,hidden=2048,heads=32,kv_heads=8,ffn=5632,vocab=32000,seq=2048,capacity_factor=1.25" 8 1 "" ""
 decoder medium-8x4x1024 1 "$medium" 4 8 "" ""
 decoder llama-1.2b-full 1 "$llama12" 8 1 "recompute=full" "--recompute"

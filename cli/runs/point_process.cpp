@@ -101,7 +101,7 @@ std::vector<std::string> environment_of_point() {
   return texts;
 }
 
-// Its standard output goes nowhere, its errors into `errors`.
+// In a group of its own. Its standard output goes nowhere, its errors into `errors`.
 class Process {
  public:
   Process(const std::vector<std::string>& command, const std::string& errors) {
@@ -111,15 +111,20 @@ class Process {
     posix_spawn_file_actions_addopen(&files, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
     posix_spawn_file_actions_addopen(&files, STDERR_FILENO, errors.c_str(),
                                      O_WRONLY | O_CREAT | O_TRUNC, 0600);
-    const int failure = ::posix_spawn(&id_, command.front().c_str(), &files, nullptr, words.get(),
-                                      environment.get());
+    posix_spawnattr_t attributes;
+    posix_spawnattr_init(&attributes);
+    posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP);
+    posix_spawnattr_setpgroup(&attributes, 0);
+    const int failure = ::posix_spawn(&id_, command.front().c_str(), &files, &attributes,
+                                      words.get(), environment.get());
+    posix_spawnattr_destroy(&attributes);
     posix_spawn_file_actions_destroy(&files);
     require(failure == 0, ErrorCode::kDevice, "{} cannot be started: {}", command.front(),
             std::strerror(failure));
   }
   ~Process() {
     if (!is_running_) return;
-    ::kill(id_, SIGKILL);
+    ::kill(-id_, SIGKILL);  // and what it has started
     ::waitpid(id_, nullptr, 0);
   }
   Process(const Process&) = delete;

@@ -113,12 +113,14 @@ Prediction prediction_of(const Fields& values) {
   return prediction;
 }
 
-// A plan that is refused is an answer, whatever refuses it.
+// A plan that is refused is an answer, whatever refuses it; a bug and a rank that was lost are
+// none.
 PointResult predicted(const Observation& run) {
   require(run.problem.empty(), ErrorCode::kInfeasible, "{}", run.problem);
   try {
     return result_of(predict(run));
   } catch (const Error& error) {
+    if (error.code() == ErrorCode::kInternal || error.code() == ErrorCode::kRankFailed) throw;
     throw Error(ErrorCode::kInfeasible, error.what());
   }
 }

@@ -203,7 +203,7 @@ std::optional<std::string> faster_input(const ResultRows& rows, PictureSize size
   return of_bytes && (!of_floats || *of_bytes < *of_floats) ? bytes : floats;
 }
 
-// That two registers lose less than 3 % to synthetic data, or that the data are said to limit.
+// That two registers lose less than 3 % to synthetic data.
 ShapeClaim two_registers(const ResultRows& rows, PictureSize size) {
   ShapeClaim shape = {
       fmt::format("{}: two registers lose less than 3 % to synthetic data", size_text(size)),

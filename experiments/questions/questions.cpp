@@ -36,7 +36,7 @@ struct Question {
 };
 
 // Llama 3 70B on 64 H100 is published in 8 bits alone, so it is asked twice. Of Mixtral on 64 H100
-// the plan is in Megatron-Core's documentation, and no step.
+// the plan is in the README of Megatron-Core's experts, and no step.
 constexpr std::array<Question, 4> kQuestions = {
     {{.name = "gpt3-175b on 1024 A100",
       .model = "gpt3-175b",
