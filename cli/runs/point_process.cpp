@@ -95,17 +95,22 @@ class TextPointers {
   std::vector<char*> pointers_;
 };
 
-std::vector<std::string> environment_of_point() {
-  std::vector<std::string> texts = {fmt::format("{}=1", kVariable)};
-  for (char** variable = environ; *variable != nullptr; ++variable) texts.emplace_back(*variable);
+// Temporary files of the point go into `temporary`, which outlives a process that is killed.
+std::vector<std::string> environment_of_point(const std::string& temporary) {
+  constexpr std::string_view kTemporary = "TMPDIR=";
+  std::vector<std::string> texts = {fmt::format("{}=1", kVariable),
+                                    std::string(kTemporary) + temporary};
+  for (char** variable = environ; *variable != nullptr; ++variable)
+    if (!std::string_view(*variable).starts_with(kTemporary)) texts.emplace_back(*variable);
   return texts;
 }
 
 // In a group of its own. Its standard output goes nowhere, its errors into `errors`.
 class Process {
  public:
-  Process(const std::vector<std::string>& command, const std::string& errors) {
-    const TextPointers words(command), environment(environment_of_point());
+  Process(const std::vector<std::string>& command, const std::string& errors,
+          const std::string& temporary) {
+    const TextPointers words(command), environment(environment_of_point(temporary));
     posix_spawn_file_actions_t files;
     posix_spawn_file_actions_init(&files);
     posix_spawn_file_actions_addopen(&files, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
@@ -189,10 +194,13 @@ PointResult evaluate_in_process(const std::string& experiment, const SweepPoint&
                                 Duration limit) {
   const ScratchFolder scratch;
   const std::string folder = scratch.path() + "/row", errors = scratch.path() + "/errors";
+  const std::string temporary = scratch.path() + "/temporary";
+  std::filesystem::create_directory(temporary);
   const bool is_alone = point.way == ResultWay::kMeasured;
   const auto end = Clock::now() + std::chrono::duration_cast<Clock::duration>(
                                       std::chrono::duration<double>(to_seconds(limit)));
-  Process process(point_command(own_command(), experiment, point.name, folder, is_alone), errors);
+  Process process(point_command(own_command(), experiment, point.name, folder, is_alone), errors,
+                  temporary);
   const std::optional<int> status = process.wait_until(end);
   require(status.has_value(), ErrorCode::kRankFailed,
           "it took longer than {}, the limit of a point", to_text(limit));

@@ -152,6 +152,12 @@ def check_points(program):
     expect([row["error"]["code"] for row in rows] == ["rank_failed"] * 2, f"{rows}")
     again = program.run("experiment", "models", "--point", "llama3-8b_8_rule", "--out", "slow", "--point-limit", "5min", "--json")
     expect(again.expect_code(0).document()["rows"][0]["error"] is None, "the next try has more time and fails")
+    # Ended while it makes pictures, or while it trains on them.
+    temporary = program.folder / "temporary"
+    temporary.mkdir()
+    killed = ["experiment", "data-pipeline", "--point", "256x256 whole", "--out", "killed", "--point-limit", "500ms"]
+    program.run(*killed, TMPDIR=str(temporary)).expect_code(6)
+    expect(not list(temporary.iterdir()), f"a point that is ended leaves {list(temporary.iterdir())}")
 
 
 def check_all(program):
